@@ -1,0 +1,49 @@
+# agentq: one word per thing a person wants to do. Each recipe is a short script in scripts/.
+# Everything private (server, data, logs) lives in $AGENTQ_HOME, by default ./.private.
+
+.DEFAULT_GOAL := help
+.PHONY: help run stop psql test lint install installcheck package bench
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Build agentq, start a private PostgreSQL with it, play the demo and leave the server up (AGENTQ_PORT chooses the port).
+	@scripts/bootstrap
+	@scripts/build
+	@scripts/server start
+	@scripts/demo
+	@scripts/server hint
+
+stop: ## Stop the private PostgreSQL that `make run` left up.
+	@scripts/server stop
+
+psql: ## Open psql on the demo database of the private PostgreSQL.
+	@scripts/server psql
+
+test: ## Run every test, on private clusters of their own, and print the totals.
+	@scripts/bootstrap --test
+	@scripts/build
+	@scripts/test
+
+lint: ## Check formatting, clippy with warnings as errors, and the shell scripts.
+	@scripts/bootstrap
+	@scripts/prefix
+	@scripts/lint
+
+install: ## Build agentq and install it into the PostgreSQL 15 that PG_CONFIG names (default: pg_config on the PATH).
+	@scripts/bootstrap
+	@scripts/prefix
+	@scripts/install
+
+installcheck: ## After `make install`, run the regression tests against the server that PGHOST, PGPORT and PGUSER name.
+	@scripts/installcheck
+
+package: ## Make target/package/agentq-*.tar.gz, the files to unpack on a machine with PostgreSQL 15.
+	@scripts/bootstrap
+	@scripts/prefix
+	@scripts/package
+
+bench: ## Run the benchmark on a private cluster (QUICK=1 for a short one).
+	@scripts/bootstrap
+	@scripts/build
+	@scripts/bench

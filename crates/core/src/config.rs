@@ -1,0 +1,116 @@
+//! The configuration keys: their names, kinds, bounds and defaults. This is the only list.
+
+use crate::error::{Refusal, shown};
+use serde_json::Value;
+
+/// What a key accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Boolean,
+    /// A whole number between the two bounds, both included.
+    Integer(i64, i64),
+}
+
+pub struct Key {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// The default as JSON text, as the table stores it.
+    pub default: &'static str,
+    pub description: &'static str,
+}
+
+pub const SUBSTRATE_ENABLED: &str = "queue.job_substrate.enabled";
+pub const HEARTBEAT_ENABLED: &str = "queue.heartbeat.enabled";
+pub const STALE_THRESHOLD: &str = "queue.heartbeat.stale_threshold_seconds";
+pub const MAX_ATTEMPTS: &str = "queue.retry.max_attempts_default";
+pub const BACKOFF_BASE: &str = "queue.retry.backoff_base_sec";
+pub const LEASE_DURATION: &str = "queue.lease.duration_sec";
+pub const PAYLOAD_MAX_BYTES: &str = "queue.payload.max_bytes";
+pub const CHECKPOINT_MAX_BYTES: &str = "queue.checkpoint.max_bytes";
+
+pub const KEYS: &[Key] = &[
+    Key { name: SUBSTRATE_ENABLED, kind: Kind::Boolean, default: "true", description: "Master gate of the fn_job_* functions." },
+    Key { name: "queue.worker.enabled", kind: Kind::Boolean, default: "true", description: "Gate of the background worker's loop." },
+    Key { name: "queue.notify.enabled", kind: Kind::Boolean, default: "true", description: "Gate of NOTIFY on new jobs." },
+    Key { name: HEARTBEAT_ENABLED, kind: Kind::Boolean, default: "true", description: "Gate of fn_queue_heartbeat_tick." },
+    Key { name: STALE_THRESHOLD, kind: Kind::Integer(1, 86_400), default: "300", description: "An executor silent for longer is in warning, for twice as long is stale." },
+    Key { name: MAX_ATTEMPTS, kind: Kind::Integer(1, 1_000), default: "5", description: "Attempts a job gets when neither it nor its queue says." },
+    Key { name: BACKOFF_BASE, kind: Kind::Integer(0, 86_400), default: "10", description: "Seconds to wait after the first failure; doubles with each further one, up to 1024 times." },
+    Key { name: LEASE_DURATION, kind: Kind::Integer(1, 86_400), default: "300", description: "Seconds a claim holds a job when neither it nor the queue says." },
+    Key { name: PAYLOAD_MAX_BYTES, kind: Kind::Integer(1_024, 67_108_864), default: "262144", description: "Largest payload_json or result, in bytes." },
+    Key { name: CHECKPOINT_MAX_BYTES, kind: Kind::Integer(1_024, 67_108_864), default: "1048576", description: "Largest checkpoint, in bytes." },
+];
+
+impl Kind {
+    fn accepts(self) -> String {
+        match self {
+            Kind::Boolean => "true or false".to_owned(),
+            Kind::Integer(low, high) => format!("a whole number from {low} to {high}"),
+        }
+    }
+}
+
+pub fn find(name: &str) -> Result<&'static Key, Refusal> {
+    KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
+        let names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+        Refusal::new(
+            format!("there is no configuration key \"{}\"", shown(name)),
+            format!("The keys are: {}.", names.join(", ")),
+        )
+    })
+}
+
+/// Accepts a value for a key, or says what the key accepts.
+pub fn check(name: &str, value: &Value) -> Result<(), Refusal> {
+    let key = find(name)?;
+    let fits = match key.kind {
+        Kind::Boolean => value.is_boolean(),
+        Kind::Integer(low, high) => value.as_i64().is_some_and(|n| (low..=high).contains(&n)),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        format!("configuration key \"{name}\" does not accept {}", shown(&value.to_string())),
+        format!("It accepts {}. {}", key.kind.accepts(), key.description),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_default_is_acceptable_to_its_own_key() {
+        for key in KEYS {
+            let value: Value = serde_json::from_str(key.default).unwrap();
+            assert_eq!(check(key.name, &value), Ok(()), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_lists_the_known_ones() {
+        let refusal = check("queue.lease", &json!(1)).unwrap_err();
+        assert!(refusal.message.contains("queue.lease"));
+        for key in KEYS {
+            assert!(refusal.hint.contains(key.name));
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_or_out_of_bounds_is_refused() {
+        for (key, value) in [
+            (SUBSTRATE_ENABLED, json!("true")),
+            (SUBSTRATE_ENABLED, json!(1)),
+            (LEASE_DURATION, json!(true)),
+            (LEASE_DURATION, json!(0)),
+            (LEASE_DURATION, json!(1.5)),
+            (LEASE_DURATION, json!("300")),
+            (LEASE_DURATION, json!(null)),
+            (MAX_ATTEMPTS, json!(-1)),
+        ] {
+            assert!(check(key, &value).is_err(), "{key} = {value}");
+        }
+    }
+}

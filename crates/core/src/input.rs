@@ -1,0 +1,133 @@
+//! The bounds of every scalar argument, and the words for crossing them.
+
+use crate::error::{Refusal, shown};
+
+pub const DEFAULT_QUEUE: &str = "default";
+pub const DEFAULT_PRIORITY: i32 = 100;
+pub const LONGEST_LEASE_SECONDS: i32 = 86_400;
+pub const LARGEST_BATCH: i32 = 1_000;
+/// Names are part of index keys: a bound keeps every one of them storable.
+pub const LONGEST_NAME: usize = 200;
+pub const LONGEST_KEY: usize = 1_000;
+
+/// The executor kinds that may report a heartbeat.
+pub const EXECUTOR_KINDS: [&str; 7] =
+    ["DOT", "Agent", "Hermes", "Codex", "PG_worker", "external_worker", "future_Kestra_adapter"];
+pub const TICK_STATUSES: [&str; 3] = ["ok", "warn", "error"];
+pub const TRIAGE_STATUSES: [&str; 5] =
+    ["pending", "acknowledged", "manual_replay", "escalated", "closed"];
+
+/// A text that must say something and fit into an index key.
+pub fn name<'a>(what: &str, value: &'a str, longest: usize) -> Result<&'a str, Refusal> {
+    if value.trim().is_empty() {
+        return Err(Refusal::new(
+            format!("{what} must not be empty or blank, but is \"{value}\""),
+            format!("Give {what} a text with at least one visible character."),
+        ));
+    }
+    if value.len() > longest {
+        return Err(Refusal::new(
+            format!("{what} is {} bytes long, more than the {longest} allowed: \"{}\"", value.len(), shown(value)),
+            "Use a short name, and put long content where payload_ref can point at it.",
+        ));
+    }
+    Ok(value)
+}
+
+pub fn priority(value: i32) -> Result<i32, Refusal> {
+    if value >= 0 {
+        return Ok(value);
+    }
+    Err(Refusal::new(
+        format!("priority must be 0 or more, but is {value}"),
+        "A smaller number runs first; 0 is the most urgent, 100 the default.",
+    ))
+}
+
+pub fn max_attempts(value: i32) -> Result<i32, Refusal> {
+    if value >= 1 {
+        return Ok(value);
+    }
+    Err(Refusal::new(
+        format!("max_attempts must be 1 or more, but is {value}"),
+        "1 means no retry: the first failure ends in the dead letters.",
+    ))
+}
+
+pub fn lease_seconds(value: i32) -> Result<i32, Refusal> {
+    if (1..=LONGEST_LEASE_SECONDS).contains(&value) {
+        return Ok(value);
+    }
+    Err(Refusal::new(
+        format!("a lease must last from 1 to {LONGEST_LEASE_SECONDS} seconds, but {value} was asked for"),
+        "Take a lease of minutes and extend it with agentq.fn_job_heartbeat while the work goes on.",
+    ))
+}
+
+pub fn batch_limit(value: i32) -> Result<i32, Refusal> {
+    if (1..=LARGEST_BATCH).contains(&value) {
+        return Ok(value);
+    }
+    Err(Refusal::new(
+        format!("a batch claims from 1 to {LARGEST_BATCH} jobs, but {value} were asked for"),
+        "Claim in several calls.",
+    ))
+}
+
+/// One of a fixed list of words.
+pub fn one_of<'a>(what: &str, value: &'a str, accepted: &[&str]) -> Result<&'a str, Refusal> {
+    if accepted.contains(&value) {
+        return Ok(value);
+    }
+    Err(Refusal::new(
+        format!("{what} \"{}\" is not known", shown(value)),
+        format!("Use one of: {}.", accepted.join(", ")),
+    ))
+}
+
+/// The keys of an options object, all of which must be known.
+pub fn known_options<'a>(
+    what: &str,
+    keys: impl IntoIterator<Item = &'a String>,
+    accepted: &[&str],
+) -> Result<(), Refusal> {
+    for key in keys {
+        if !accepted.contains(&key.as_str()) {
+            return Err(Refusal::new(
+                format!("{what} has the unknown key \"{}\"", shown(key)),
+                format!("It accepts: {}.", accepted.join(", ")),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_and_overlong_names_are_refused() {
+        for bad in ["", " ", "\t\n", &"k".repeat(201)] {
+            assert!(name("job_kind", bad, LONGEST_NAME).is_err());
+        }
+        assert_eq!(name("job_kind", "email.send", LONGEST_NAME), Ok("email.send"));
+    }
+
+    #[test]
+    fn numbers_keep_to_their_bounds() {
+        assert!(priority(-1).is_err() && priority(0).is_ok());
+        assert!(max_attempts(0).is_err() && max_attempts(1).is_ok());
+        assert!(lease_seconds(0).is_err() && lease_seconds(1).is_ok());
+        assert!(lease_seconds(315_360_000).is_err() && lease_seconds(86_400).is_ok());
+        assert!(batch_limit(0).is_err() && batch_limit(1001).is_err() && batch_limit(1000).is_ok());
+    }
+
+    #[test]
+    fn an_unknown_word_lists_the_known_ones() {
+        let refusal = one_of("executor kind", "robot", &EXECUTOR_KINDS).unwrap_err();
+        assert!(refusal.message.contains("robot") && refusal.hint.contains("PG_worker"));
+        let key = "lease".to_owned();
+        assert!(known_options("p_options", [&key], &["queue"]).unwrap_err().hint.contains("queue"));
+    }
+}

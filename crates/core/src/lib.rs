@@ -1,0 +1,14 @@
+//! The pure decisions of agentq: no SQL, no clock, no server.
+//!
+//! Everything here is typed in and typed out, so that it is tested natively; the extension asks
+//! these modules what to do and then does it with SQL.
+
+pub mod backoff;
+pub mod config;
+pub mod error;
+pub mod input;
+pub mod mark;
+pub mod payload;
+pub mod state;
+
+pub use error::Refusal;

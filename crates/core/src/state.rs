@@ -1,0 +1,156 @@
+//! The states of a job and every arrow between them.
+//!
+//! `ARROWS` is the only list: the documentation draws it, and the property test walks it.
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JobState {
+    Queued,
+    Leased,
+    InProgress,
+    Succeeded,
+    Failed,
+    RetryWaiting,
+    DeadLetter,
+    Cancelled,
+    Cleaned,
+}
+
+use JobState::*;
+
+pub const ALL: [JobState; 9] =
+    [Queued, Leased, InProgress, Succeeded, Failed, RetryWaiting, DeadLetter, Cancelled, Cleaned];
+
+/// Every allowed step, with the function that takes it.
+pub const ARROWS: &[(JobState, JobState, &str)] = &[
+    (Queued, Leased, "fn_job_claim"),
+    (RetryWaiting, Leased, "fn_job_claim"),
+    (Leased, InProgress, "fn_job_start"),
+    (Leased, Succeeded, "fn_job_ack"),
+    (InProgress, Succeeded, "fn_job_ack"),
+    (Leased, RetryWaiting, "fn_job_fail_or_retry"),
+    (InProgress, RetryWaiting, "fn_job_fail_or_retry"),
+    (Leased, DeadLetter, "fn_job_fail_or_retry"),
+    (InProgress, DeadLetter, "fn_job_fail_or_retry"),
+    (Leased, Queued, "fn_job_release"),
+    (InProgress, Queued, "fn_job_release"),
+    (Queued, Cancelled, "fn_job_cancel"),
+    (RetryWaiting, Cancelled, "fn_job_cancel"),
+    (Leased, Cancelled, "fn_job_cancel"),
+    (InProgress, Cancelled, "fn_job_cancel"),
+    (Queued, DeadLetter, "fn_job_move_to_dead_letter"),
+    (RetryWaiting, DeadLetter, "fn_job_move_to_dead_letter"),
+    (Succeeded, Cleaned, "fn_job_purge"),
+    (Failed, Cleaned, "fn_job_purge"),
+    (DeadLetter, Cleaned, "fn_job_purge"),
+    (Cancelled, Cleaned, "fn_job_purge"),
+];
+
+impl JobState {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Queued => "queued",
+            Leased => "leased",
+            InProgress => "in_progress",
+            Succeeded => "succeeded",
+            Failed => "failed",
+            RetryWaiting => "retry_waiting",
+            DeadLetter => "dead_letter",
+            Cancelled => "cancelled",
+            Cleaned => "cleaned",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        ALL.into_iter().find(|state| state.name() == name)
+    }
+
+    /// Finished: nothing will run it again, and its idempotency key is free.
+    pub const fn is_finished(self) -> bool {
+        matches!(self, Succeeded | Failed | DeadLetter | Cancelled | Cleaned)
+    }
+
+    pub fn may_become(self, next: JobState) -> bool {
+        ARROWS.iter().any(|(from, to, _)| *from == self && *to == next)
+    }
+}
+
+/// What a failed or lost attempt leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// Try again after so many seconds.
+    Retry { backoff_sec: i64 },
+    /// The attempts are used up.
+    DeadLetter,
+    /// Someone asked to cancel it while it was held.
+    Cancel,
+}
+
+/// Decides what follows a reported failure; `attempts` includes the attempt that just failed.
+pub fn after_failure(
+    attempts: i32,
+    max_attempts: i32,
+    cancel_requested: bool,
+    backoff_base_sec: i64,
+) -> AfterFailure {
+    if cancel_requested {
+        AfterFailure::Cancel
+    } else if attempts >= max_attempts {
+        AfterFailure::DeadLetter
+    } else {
+        AfterFailure::Retry {
+            backoff_sec: crate::backoff::backoff_seconds(backoff_base_sec, attempts.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for state in ALL {
+            assert_eq!(JobState::parse(state.name()), Some(state));
+        }
+        assert_eq!(JobState::parse("running"), None);
+    }
+
+    #[test]
+    fn a_finished_job_can_only_be_cleaned() {
+        for (from, to, _) in ARROWS {
+            assert!(!from.is_finished() || *to == Cleaned, "{from:?} -> {to:?}");
+        }
+    }
+
+    #[test]
+    fn every_state_can_be_reached_from_queued_or_is_reserved() {
+        let mut seen = vec![Queued];
+        let mut grew = true;
+        while grew {
+            grew = false;
+            for (from, to, _) in ARROWS {
+                if seen.contains(from) && !seen.contains(to) {
+                    seen.push(*to);
+                    grew = true;
+                }
+            }
+        }
+        let unreached: Vec<_> = ALL.into_iter().filter(|s| !seen.contains(s)).collect();
+        assert_eq!(unreached, [Failed], "only `failed` is reserved for verdicts without retry");
+    }
+
+    #[test]
+    fn the_last_allowed_failure_is_the_dead_letter() {
+        assert_eq!(after_failure(4, 5, false, 10), AfterFailure::Retry { backoff_sec: 80 });
+        assert_eq!(after_failure(5, 5, false, 10), AfterFailure::DeadLetter);
+        assert_eq!(after_failure(6, 5, false, 10), AfterFailure::DeadLetter);
+        assert_eq!(after_failure(1, 1, false, 10), AfterFailure::DeadLetter);
+    }
+
+    #[test]
+    fn a_requested_cancel_wins_over_a_retry() {
+        assert_eq!(after_failure(1, 5, true, 10), AfterFailure::Cancel);
+        assert_eq!(after_failure(5, 5, true, 10), AfterFailure::Cancel);
+    }
+}

@@ -1,0 +1,156 @@
+# shellcheck shell=bash
+# What every script shares: where things live, who runs the server, how a step reports itself.
+#
+#   $root     the project            $home    everything private to it (AGENTQ_HOME)
+#   $run_as   the user the server runs as: `postgres` for root, since PostgreSQL refuses to run as
+#             root; empty, meaning the caller, for everybody else
+# Sourced, never run. It changes to $root and turns on strict mode.
+
+set -Eeuo pipefail
+umask 022
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root"
+
+# A server that inherits these prints a Rust backtrace into its log for every plain SQL error.
+unset RUST_BACKTRACE RUST_LIB_BACKTRACE
+
+# --- how things are said ---------------------------------------------------------------------
+
+say() { printf '==> %s\n' "$*"; }
+
+die() { # die <what is wrong> <what to do next>
+    printf '\n%s: %s\nNext: %s\n' "${0##*/}" "$1" "$2" >&2
+    exit 70
+}
+
+unexpected() {
+    local code=$?
+    if ((code == 70)); then exit 70; fi # a die in a subshell: it has said everything
+    printf '\n%s: "%s" failed with exit code %s, line %s.\nNext: bash -x %s shows the way there; logs are in %s.\n' \
+        "${0##*/}" "$BASH_COMMAND" "$code" "${BASH_LINENO[0]}" "$0" "${home:-$root}/log" >&2
+}
+trap unexpected ERR
+
+# step <what it does> <what to do when it fails> <command...>
+# One line with the time it took; on failure the end of its log and the next thing to do.
+step() {
+    local what=$1 next=$2 log code started=$SECONDS
+    shift 2
+    log=$home/log/$(printf %s "$what" | tr -cs 'A-Za-z0-9.\n' -).log
+    printf '==> %s ... ' "$what"
+    # Not `if ( ... )`: that would switch errexit off inside the command.
+    trap - ERR
+    set +e
+    (
+        set -e
+        "$@"
+    ) >"$log" 2>&1 </dev/null
+    code=$?
+    set -e
+    trap unexpected ERR
+    if ((code == 0)); then
+        printf 'done (%ss)\n' "$((SECONDS - started))"
+        return
+    fi
+    printf 'FAILED (%ss)\n' "$((SECONDS - started))"
+    tail -n 25 "$log" | sed 's/^/    /' >&2
+    die "$what failed; the whole log is $log" "$next"
+}
+
+# --- who runs the server, and where -------------------------------------------------------------
+
+if ((EUID == 0)); then run_as=${AGENTQ_RUN_AS-postgres}; else run_as=; fi
+
+# Runs a command as the server's user, from a folder that this user can read.
+as_server() (
+    cd /
+    if [[ $run_as ]]; then exec runuser -u "$run_as" -- "$@"; else exec "$@"; fi
+)
+
+others_can_enter() {
+    local dir=$1
+    until [[ $dir == / ]]; do
+        [[ $(stat -c %A "$dir") == *[xt] ]] || return 1
+        dir=$(dirname "$dir")
+    done
+}
+
+home_reason= # why $home is not in the project, when it is not
+if [[ ${AGENTQ_HOME:-} ]]; then
+    home=$AGENTQ_HOME
+else
+    home=$root/.private
+    if [[ $run_as ]] && ! others_can_enter "$root"; then
+        home_reason="the user $run_as cannot enter $root"
+    elif ((${#home} > 60)); then
+        home_reason="the path of the project is too long for a Unix socket"
+    elif [[ $home == *[!A-Za-z0-9/._+-]* ]]; then
+        home_reason="the path of the project has characters that PostgreSQL's tools would trip over"
+    fi
+    if [[ $home_reason ]]; then
+        home=/var/tmp/agentq-$(printf %s "$root" | sha256sum | cut -c1-10)
+    fi
+fi
+mkdir -p "$home/log"
+home=$(cd "$home" && pwd -P)
+[[ -O $home ]] || die "$home belongs to somebody else" "set AGENTQ_HOME to a folder of yours"
+
+# Makes $home/<name>, writable by the server's user and closed to everybody else.
+server_dir() {
+    install -d -m 700 ${run_as:+-o "$run_as"} "$home/$1"
+}
+
+# --- the tools -----------------------------------------------------------------------------------
+
+# The private tools first; then, for shells that lack them, cargo's folder and the sbin folders.
+PATH=$home/tools/bin:$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:/usr/local/sbin:/usr/sbin:/sbin
+export PATH PGRX_HOME=$home/pgrx
+
+# The pg_config of the machine's own PostgreSQL 15.
+find_pg_config() {
+    local candidate
+    for candidate in /usr/lib/postgresql/15/bin/pg_config /usr/pgsql-15/bin/pg_config "$(command -v pg_config || :)"; do
+        if [[ -x $candidate && $("$candidate" --version) == "PostgreSQL 15."* ]]; then
+            printf %s "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+# The PostgreSQL 15 that the caller chose with PG_CONFIG, for install, installcheck and package.
+chosen_pg_config() {
+    local found
+    found=$(command -v "${PG_CONFIG:-pg_config}") || die "there is no ${PG_CONFIG:-pg_config}" "name one with PG_CONFIG=/path/to/pg_config"
+    [[ $("$found" --version) == "PostgreSQL 15."* ]] ||
+        die "$found is of $("$found" --version), and agentq is for PostgreSQL 15" "name another with PG_CONFIG=/path/to/pg_config"
+    printf %s "$found"
+}
+
+# Builds compile against the machine's headers, unless the chosen installation has its own.
+use_headers_of() {
+    if [[ $(readlink -f "$("$1" --includedir-server)") != $(readlink -f "$("$(pg_bin)/pg_config" --includedir-server)") ]]; then
+        export PGRX_PG_CONFIG_PATH=$1
+    fi
+}
+
+# The bin folder of the private PostgreSQL that scripts/prefix made.
+pg_bin() { readlink -e "$home/bin" || die "there is no private PostgreSQL in $home yet" "run make run, or scripts/prefix"; }
+
+# So that the caller's own connection settings cannot steer what runs on a private server.
+forget_libpq_env() {
+    unset PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGPASSWORD PGPASSFILE PGSERVICE PGSERVICEFILE \
+        PGOPTIONS PGSSLMODE PGDATA PGTZ PGCLIENTENCODING
+}
+
+# Copies the frozen schemas of past releases beside the one just built, so that any of them can be
+# installed and upgraded from. The version just built wins over a snapshot of the same name.
+install_snapshots() { # install_snapshots <extension folder> [command prefix, such as sudo]
+    local dir=$1 file version
+    shift
+    version=$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" "$dir/agentq.control")
+    for file in sql/install/*.sql; do
+        [[ -e $file && ${file##*/} != "agentq--$version.sql" ]] || continue
+        "$@" install -m 644 "$file" "$dir/"
+    done
+}

@@ -1,0 +1,118 @@
+-- Who may do what. A level is a list of privileges; fn_access_grant hands one to a role. Nothing is
+-- for PUBLIC.
+CREATE TABLE agentq.access_rule (
+    level     text NOT NULL,
+    privilege text NOT NULL,
+    object    name NOT NULL,
+    CONSTRAINT access_rule_pkey PRIMARY KEY (level, privilege, object),
+    CONSTRAINT access_rule_level_check CHECK (level IN ('producer', 'worker', 'operator', 'reader')),
+    CONSTRAINT access_rule_privilege_check CHECK (privilege IN ('EXECUTE', 'SELECT', 'INSERT', 'UPDATE', 'DELETE'))
+);
+COMMENT ON TABLE agentq.access_rule IS 'What each access level may do.';
+COMMENT ON COLUMN agentq.access_rule.level IS 'producer, worker, operator or reader.';
+COMMENT ON COLUMN agentq.access_rule.privilege IS 'The privilege.';
+COMMENT ON COLUMN agentq.access_rule.object IS 'The function, table or view of agentq.';
+
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'EXECUTE', object
+FROM (VALUES
+    ('producer', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_get', 'fn_clock_now', 'fn_version']),
+    ('worker', ARRAY['fn_job_claim', 'fn_job_claim_batch', 'fn_job_start', 'fn_job_heartbeat', 'fn_job_ack',
+        'fn_job_ack_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze', 'fn_job_get',
+        'fn_queue_heartbeat_tick', 'fn_clock_now', 'fn_version']),
+    ('reader', ARRAY['fn_job_get', 'fn_config_get', 'fn_queue_stale_check', 'fn_queue_verify', 'fn_clock_now', 'fn_version']),
+    ('operator', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_claim', 'fn_job_claim_batch', 'fn_job_start',
+        'fn_job_heartbeat', 'fn_job_ack', 'fn_job_ack_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze',
+        'fn_job_cancel', 'fn_job_change', 'fn_job_move_to_dead_letter', 'fn_job_purge', 'fn_job_get',
+        'fn_dead_letter_triage', 'fn_queue_set', 'fn_queue_pause', 'fn_queue_resume', 'fn_queue_heartbeat_tick',
+        'fn_queue_stale_check', 'fn_queue_verify', 'fn_config_get', 'fn_config_set', 'fn_clock_now', 'fn_version'])
+) AS l(level, objects)
+CROSS JOIN LATERAL unnest(l.objects) AS object;
+
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'SELECT', object
+FROM unnest(ARRAY['reader', 'operator']) AS level
+CROSS JOIN unnest(ARRAY['job_queue', 'job_attempt', 'job_dead_letter', 'queue_heartbeat', 'queue', 'config',
+    'v_queue_health', 'v_job_queue_backlog', 'v_job_dead_letter_summary']) AS object;
+
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT 'operator', privilege, 'job_queue' FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) AS privilege;
+
+CREATE TABLE agentq.access_grant (
+    role_name  name NOT NULL,
+    level      text NOT NULL,
+    granted_at timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
+    granted_by text NOT NULL DEFAULT session_user,
+    CONSTRAINT access_grant_pkey PRIMARY KEY (role_name, level),
+    CONSTRAINT access_grant_level_check CHECK (level IN ('producer', 'worker', 'operator', 'reader'))
+);
+COMMENT ON TABLE agentq.access_grant IS 'Which role has been given which level.';
+COMMENT ON COLUMN agentq.access_grant.role_name IS 'The role.';
+COMMENT ON COLUMN agentq.access_grant.level IS 'Its level.';
+COMMENT ON COLUMN agentq.access_grant.granted_at IS 'Since when.';
+COMMENT ON COLUMN agentq.access_grant.granted_by IS 'By whom.';
+
+SELECT pg_catalog.pg_extension_config_dump('agentq.access_grant', '');
+
+CREATE FUNCTION agentq.fn_access_check(p_role text, p_level text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, agentq, pg_temp AS $$
+BEGIN
+    IF p_level IS NULL OR NOT EXISTS (SELECT FROM agentq.access_rule WHERE level = p_level) THEN
+        RAISE EXCEPTION 'access level "%" is not known', coalesce(p_level, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Use one of: producer, worker, operator, reader.';
+    END IF;
+    IF p_role IS NULL OR NOT EXISTS (SELECT FROM pg_roles WHERE rolname = p_role) THEN
+        RAISE EXCEPTION 'there is no role "%"', coalesce(p_role, 'NULL')
+            USING ERRCODE = 'undefined_object', HINT = 'Create it first: CREATE ROLE …; a level cannot be given to PUBLIC.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION agentq.fn_access_check(text, text) IS 'Refuses an unknown role or level.';
+
+-- The statements that give (or take) the privileges of some rules, one per object.
+CREATE FUNCTION agentq.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
+SET search_path = pg_catalog, agentq, pg_temp AS $$
+    SELECT r.privilege, 'FUNCTION ' || p.oid::regprocedure
+    FROM agentq.access_rule r JOIN pg_proc p ON p.proname = r.object AND p.pronamespace = 'agentq'::regnamespace
+    WHERE r.level = p_level AND r.privilege = 'EXECUTE'
+    UNION ALL
+    SELECT r.privilege, 'TABLE ' || format('agentq.%I', r.object)
+    FROM agentq.access_rule r WHERE r.level = p_level AND r.privilege <> 'EXECUTE'
+$$;
+COMMENT ON FUNCTION agentq.fn_access_targets(text) IS 'The objects of an access level, as GRANT names them.';
+
+CREATE FUNCTION agentq.fn_access_grant(p_role text, p_level text) RETURNS jsonb LANGUAGE plpgsql
+SET search_path = pg_catalog, agentq, pg_temp AS $$
+DECLARE
+    v_target record;
+BEGIN
+    PERFORM agentq.fn_access_check(p_role, p_level);
+    EXECUTE format('GRANT USAGE ON SCHEMA agentq TO %I', p_role);
+    FOR v_target IN SELECT * FROM agentq.fn_access_targets(p_level) LOOP
+        EXECUTE format('GRANT %s ON %s TO %I', v_target.privilege, v_target.target, p_role);
+    END LOOP;
+    INSERT INTO agentq.access_grant (role_name, level) VALUES (p_role, p_level) ON CONFLICT DO NOTHING;
+    RETURN jsonb_build_object('ok', true, 'code', 'granted', 'role', p_role, 'level', p_level);
+END $$;
+COMMENT ON FUNCTION agentq.fn_access_grant(text, text) IS 'Gives a role one of the levels producer, worker, operator or reader.';
+
+CREATE FUNCTION agentq.fn_access_revoke(p_role text, p_level text) RETURNS jsonb LANGUAGE plpgsql
+SET search_path = pg_catalog, agentq, pg_temp AS $$
+DECLARE
+    v_target record;
+    v_level  text;
+BEGIN
+    PERFORM agentq.fn_access_check(p_role, p_level);
+    FOR v_target IN SELECT * FROM agentq.fn_access_targets(p_level) LOOP
+        EXECUTE format('REVOKE %s ON %s FROM %I', v_target.privilege, v_target.target, p_role);
+    END LOOP;
+    DELETE FROM agentq.access_grant WHERE role_name = p_role AND level = p_level;
+    IF NOT EXISTS (SELECT FROM agentq.access_grant WHERE role_name = p_role) THEN
+        EXECUTE format('REVOKE USAGE ON SCHEMA agentq FROM %I', p_role);
+    END IF;
+    -- Levels overlap: what another level of the role also gives is given again.
+    FOR v_level IN SELECT level FROM agentq.access_grant WHERE role_name = p_role LOOP
+        PERFORM agentq.fn_access_grant(p_role, v_level);
+    END LOOP;
+    RETURN jsonb_build_object('ok', true, 'code', 'revoked', 'role', p_role, 'level', p_level);
+END $$;
+COMMENT ON FUNCTION agentq.fn_access_revoke(text, text) IS 'Takes a level from a role again; what its other levels give stays.';

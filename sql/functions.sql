@@ -1,0 +1,52 @@
+-- What the functions written in Rust are for, with which settings they run, and that nothing is for
+-- PUBLIC.
+COMMENT ON FUNCTION agentq.fn_clock_now IS 'agentq''s time: the real one, unless a test moved this session''s clock with agentq.clock_offset.';
+COMMENT ON FUNCTION agentq.fn_version IS 'Version of the library that is loaded.';
+COMMENT ON FUNCTION agentq.fn_config_accepts IS 'Whether a configuration key is known and accepts a value.';
+COMMENT ON FUNCTION agentq.fn_config_defaults IS 'Every configuration key with its default.';
+COMMENT ON FUNCTION agentq.fn_config_get IS 'Value in force of a configuration key.';
+COMMENT ON FUNCTION agentq.fn_config_set IS 'Sets a configuration key; an unknown key or a value it does not accept is refused.';
+COMMENT ON FUNCTION agentq.fn_settings_changed IS 'Trigger: makes every session read the settings and queues again.';
+COMMENT ON FUNCTION agentq.fn_job_enqueue IS 'Enqueues a job with the caller''s transaction. A key in use by an unfinished job returns that job with duplicate: true.';
+COMMENT ON FUNCTION agentq.fn_job_enqueue_batch IS 'Enqueues up to 10,000 jobs in one call and says of each: enqueued, duplicate, or refused with the reason.';
+COMMENT ON FUNCTION agentq.fn_job_claim IS 'Leases the best ready job to an owner: priority, then schedule, then age. Answers with the job and its lease token, or with code empty.';
+COMMENT ON FUNCTION agentq.fn_job_claim_batch IS 'Leases up to p_limit jobs in one call.';
+COMMENT ON FUNCTION agentq.fn_job_start IS 'Says that the holder has begun: leased becomes in_progress.';
+COMMENT ON FUNCTION agentq.fn_job_heartbeat IS 'Extends the lease, may store a checkpoint, and tells the holder whether a cancel was requested.';
+COMMENT ON FUNCTION agentq.fn_job_ack IS 'Finishes a held job as succeeded, in the caller''s transaction.';
+COMMENT ON FUNCTION agentq.fn_job_ack_batch IS 'Finishes many held jobs as succeeded in one call.';
+COMMENT ON FUNCTION agentq.fn_job_fail_or_retry IS 'Ends an attempt as failed: the job waits base * 2^(attempts-1) seconds, or ends in the dead letters when its attempts are used up.';
+COMMENT ON FUNCTION agentq.fn_job_release IS 'Gives a held job back at once, without costing an attempt.';
+COMMENT ON FUNCTION agentq.fn_job_snooze IS 'Gives a held job back for later, without costing an attempt.';
+COMMENT ON FUNCTION agentq.fn_job_cancel IS 'Cancels a job: at once if nobody holds it, else its holder learns at its next heartbeat.';
+COMMENT ON FUNCTION agentq.fn_job_change IS 'Changes priority, schedule, attempts, payload or refs of a job that nobody holds.';
+COMMENT ON FUNCTION agentq.fn_job_move_to_dead_letter IS 'Gives a job up, held or not, and keeps it in the dead letters.';
+COMMENT ON FUNCTION agentq.fn_job_purge IS 'Removes jobs that finished longer ago than the given age, at most p_limit. Dead letters stay.';
+COMMENT ON FUNCTION agentq.fn_job_get IS 'Everything known of one job, with its attempts.';
+COMMENT ON FUNCTION agentq.fn_dead_letter_triage IS 'Records the triage of a dead letter.';
+COMMENT ON FUNCTION agentq.fn_queue_set IS 'Makes a queue, or changes its defaults.';
+COMMENT ON FUNCTION agentq.fn_queue_pause IS 'Stops giving out jobs of a queue; those already held go on.';
+COMMENT ON FUNCTION agentq.fn_queue_resume IS 'Gives out jobs of a queue again.';
+COMMENT ON FUNCTION agentq.fn_queue_heartbeat_tick IS 'An executor''s sign of life.';
+COMMENT ON FUNCTION agentq.fn_queue_stale_check IS 'Which executors are fresh, in warning or stale. Reads only, and works on a standby.';
+
+-- The statements inside these functions are planned once and kept. These settings leave the planner
+-- one shape for each, by index, so that no statistics, however stale, can flip a plan.
+DO $$
+DECLARE
+    v_function regprocedure;
+BEGIN
+    FOR v_function IN
+        SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+        WHERE p.pronamespace = 'agentq'::regnamespace AND p.prosecdef AND l.lanname = 'c'
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', v_function);
+        EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', v_function);
+        EXECUTE format('ALTER FUNCTION %s SET enable_bitmapscan = off', v_function);
+        EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off', v_function);
+        EXECUTE format('ALTER FUNCTION %s SET enable_mergejoin = off', v_function);
+    END LOOP;
+END $$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;

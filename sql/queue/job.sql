@@ -1,0 +1,215 @@
+-- The storage of jobs. One row per job in `job`, which hardly ever changes, and one row in the
+-- place where the job now is:
+--
+--   job_ready    may run now; a claim deletes from it and nothing else walks over it
+--   job_waiting  may run later (scheduled, snoozed, retry_waiting); moved to job_ready when due
+--   job_lease    held by a worker
+--   job_done     finished; append-only, with the attempt that ended it
+--
+-- A job is in exactly one of the four. fn_queue_verify() looks for any that is not. The place is
+-- found from the job itself: job_ready and job_waiting repeat priority and scheduled_at of `job`,
+-- so neither needs an index on job_id. There are no foreign keys between them: each would lock the
+-- parent row on every claim.
+
+CREATE TABLE agentq.job (
+    job_id          uuid NOT NULL,
+    queue_id        integer NOT NULL,
+    priority        integer NOT NULL,
+    attempts        integer NOT NULL DEFAULT 0,
+    max_attempts    integer NOT NULL,
+    scheduled_at    timestamptz NOT NULL,
+    created_at      timestamptz NOT NULL,
+    updated_at      timestamptz NOT NULL,
+    picked_at       timestamptz,
+    run_id          uuid,
+    resting_state   text COLLATE "C" NOT NULL DEFAULT 'queued',
+    job_kind        text COLLATE "C" NOT NULL,
+    actor           text NOT NULL,
+    idempotency_key text COLLATE "C",
+    source_ref      text,
+    target_ref      text,
+    payload_ref     text,
+    last_error      text,
+    payload_json    jsonb NOT NULL DEFAULT '{}',
+    CONSTRAINT job_pkey PRIMARY KEY (job_id),
+    CONSTRAINT job_queue_kind_check CHECK (btrim(job_kind) <> '' AND octet_length(job_kind) <= 200),
+    CONSTRAINT job_queue_actor_check CHECK (btrim(actor) <> ''),
+    CONSTRAINT job_queue_key_check CHECK (btrim(idempotency_key) <> '' AND octet_length(idempotency_key) <= 1000),
+    CONSTRAINT job_queue_priority_check CHECK (priority >= 0),
+    CONSTRAINT job_queue_attempts_check CHECK (attempts >= 0),
+    CONSTRAINT job_queue_max_attempts_check CHECK (max_attempts >= 1),
+    CONSTRAINT job_queue_resting_state_check CHECK (resting_state IN ('queued', 'retry_waiting')),
+    CONSTRAINT job_queue_payload_object_check CHECK (jsonb_typeof(payload_json) = 'object'),
+    CONSTRAINT job_queue_payload_safe_check CHECK (NOT payload_json ?| ARRAY['body', 'content', 'raw',
+        'vector', 'embedding', 'secret', 'token', 'password', 'ssn', 'personal_data'])
+);
+COMMENT ON TABLE agentq.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
+COMMENT ON COLUMN agentq.job.job_id IS 'Time-ordered id, so that its index stays warm.';
+COMMENT ON COLUMN agentq.job.queue_id IS 'The queue it belongs to.';
+COMMENT ON COLUMN agentq.job.priority IS 'A smaller number runs first.';
+COMMENT ON COLUMN agentq.job.attempts IS 'Attempts that ended without success.';
+COMMENT ON COLUMN agentq.job.max_attempts IS 'After so many the job ends in the dead letters.';
+COMMENT ON COLUMN agentq.job.scheduled_at IS 'Not to be run before.';
+COMMENT ON COLUMN agentq.job.created_at IS 'When it was enqueued.';
+COMMENT ON COLUMN agentq.job.updated_at IS 'When this row last changed.';
+COMMENT ON COLUMN agentq.job.picked_at IS 'When it was last claimed, if it has been given back since.';
+COMMENT ON COLUMN agentq.job.run_id IS 'The caller''s own run, if any.';
+COMMENT ON COLUMN agentq.job.resting_state IS 'queued or retry_waiting: its state while it is neither held nor finished.';
+COMMENT ON COLUMN agentq.job.job_kind IS 'What kind of work it is; workers claim by kind.';
+COMMENT ON COLUMN agentq.job.actor IS 'Who enqueued it.';
+COMMENT ON COLUMN agentq.job.idempotency_key IS 'The caller''s key; NULL: the job id serves as its key.';
+COMMENT ON COLUMN agentq.job.source_ref IS 'Where the work comes from.';
+COMMENT ON COLUMN agentq.job.target_ref IS 'What it is about.';
+COMMENT ON COLUMN agentq.job.payload_ref IS 'Where the data is.';
+COMMENT ON COLUMN agentq.job.last_error IS 'Error of the last attempt that failed.';
+COMMENT ON COLUMN agentq.job.payload_json IS 'A small signal; content and secrets are refused.';
+
+CREATE TABLE agentq.job_ready (
+    scheduled_at timestamptz NOT NULL,
+    queue_id     integer NOT NULL,
+    any_queue_id integer NOT NULL,
+    priority     integer NOT NULL,
+    job_id       uuid NOT NULL,
+    job_kind     text COLLATE "C" NOT NULL,
+    CONSTRAINT job_ready_queue_check CHECK (any_queue_id = queue_id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+-- Claims that name a kind, and claims that take any kind, each read one of these from the front:
+-- highest priority, then schedule, then age, without a sort. The queue stands in two columns, one
+-- for each index, so that no statistics can ever make a claim read the wrong one.
+CREATE UNIQUE INDEX job_ready_any_idx ON agentq.job_ready (any_queue_id, priority, scheduled_at, job_id);
+CREATE INDEX job_ready_kind_idx ON agentq.job_ready (queue_id, job_kind, priority, scheduled_at, job_id);
+COMMENT ON TABLE agentq.job_ready IS 'Storage: jobs that may run now. A claim deletes the row.';
+COMMENT ON COLUMN agentq.job_ready.scheduled_at IS 'As in job.';
+COMMENT ON COLUMN agentq.job_ready.queue_id IS 'As in job.';
+COMMENT ON COLUMN agentq.job_ready.any_queue_id IS 'The queue again, for claims of any kind.';
+COMMENT ON COLUMN agentq.job_ready.priority IS 'As in job.';
+COMMENT ON COLUMN agentq.job_ready.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_ready.job_kind IS 'As in job.';
+
+CREATE TABLE agentq.job_waiting (
+    scheduled_at timestamptz NOT NULL,
+    job_id       uuid NOT NULL,
+    CONSTRAINT job_waiting_pkey PRIMARY KEY (scheduled_at, job_id)
+);
+COMMENT ON TABLE agentq.job_waiting IS 'Storage: jobs that may run later, kept out of the way of claims.';
+COMMENT ON COLUMN agentq.job_waiting.scheduled_at IS 'As in job.';
+COMMENT ON COLUMN agentq.job_waiting.job_id IS 'The job.';
+
+CREATE TABLE agentq.job_lease (
+    job_id        uuid NOT NULL,
+    lease_token   uuid NOT NULL,
+    lease_until   timestamptz NOT NULL,
+    picked_at     timestamptz NOT NULL,
+    started_at    timestamptz,
+    cancel_at     timestamptz,
+    lease_owner   text NOT NULL,
+    cancel_reason text,
+    idempotency_key text COLLATE "C",
+    CONSTRAINT job_lease_pkey PRIMARY KEY (job_id),
+    CONSTRAINT job_lease_owner_check CHECK (btrim(lease_owner) <> '' AND octet_length(lease_owner) <= 200),
+    CONSTRAINT job_lease_cancel_check CHECK (cancel_at IS NOT NULL OR cancel_reason IS NULL)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX job_lease_until_idx ON agentq.job_lease (lease_until);
+COMMENT ON TABLE agentq.job_lease IS 'Storage: jobs that a worker holds, until when, and with which token.';
+COMMENT ON COLUMN agentq.job_lease.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_lease.lease_token IS 'New with every claim: whoever has another one has lost the lease.';
+COMMENT ON COLUMN agentq.job_lease.lease_until IS 'After this the job may be given to another.';
+COMMENT ON COLUMN agentq.job_lease.picked_at IS 'When it was claimed.';
+COMMENT ON COLUMN agentq.job_lease.started_at IS 'When the holder said it had begun; NULL: leased, else in_progress.';
+COMMENT ON COLUMN agentq.job_lease.cancel_at IS 'When someone asked to cancel it.';
+COMMENT ON COLUMN agentq.job_lease.lease_owner IS 'Who holds it.';
+COMMENT ON COLUMN agentq.job_lease.cancel_reason IS 'Why it is to be cancelled.';
+COMMENT ON COLUMN agentq.job_lease.idempotency_key IS 'As in job, so that an ack can free it.';
+
+CREATE TABLE agentq.job_done (
+    job_id      uuid NOT NULL,
+    lease_token uuid,
+    finished_at timestamptz NOT NULL,
+    picked_at   timestamptz,
+    state       text COLLATE "C" NOT NULL,
+    outcome     text COLLATE "C",
+    lease_owner text,
+    error_class text,
+    error       text,
+    result      jsonb,
+    CONSTRAINT job_done_pkey PRIMARY KEY (job_id),
+    CONSTRAINT job_queue_state_check CHECK (state IN ('succeeded', 'failed', 'dead_letter', 'cancelled', 'cleaned')),
+    CONSTRAINT job_done_attempt_check CHECK ((outcome IS NULL) = (lease_token IS NULL)
+        AND (outcome IS NULL) = (lease_owner IS NULL) AND (outcome IS NULL OR picked_at IS NOT NULL)),
+    CONSTRAINT job_done_outcome_check CHECK (outcome IN ('succeeded', 'failed', 'lease_expired', 'cancelled', 'dead_letter'))
+);
+COMMENT ON TABLE agentq.job_done IS 'Storage: finished jobs, each with the attempt that ended it. Written once.';
+COMMENT ON COLUMN agentq.job_done.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_done.lease_token IS 'Token of the last attempt; NULL: it ended while nobody held it.';
+COMMENT ON COLUMN agentq.job_done.finished_at IS 'When it finished.';
+COMMENT ON COLUMN agentq.job_done.picked_at IS 'When the last attempt began.';
+COMMENT ON COLUMN agentq.job_done.state IS 'How the job ended.';
+COMMENT ON COLUMN agentq.job_done.outcome IS 'How the last attempt ended; NULL: it ended while nobody held it.';
+COMMENT ON COLUMN agentq.job_done.lease_owner IS 'Who made the last attempt.';
+COMMENT ON COLUMN agentq.job_done.error_class IS 'Class of the last attempt''s error.';
+COMMENT ON COLUMN agentq.job_done.error IS 'The last attempt''s error, or why it was cancelled.';
+COMMENT ON COLUMN agentq.job_done.result IS 'What the worker handed in.';
+
+CREATE TABLE agentq.job_attempt_log (
+    job_id      uuid NOT NULL,
+    lease_token uuid NOT NULL,
+    began_at    timestamptz NOT NULL,
+    ended_at    timestamptz NOT NULL,
+    outcome     text COLLATE "C" NOT NULL,
+    lease_owner text NOT NULL,
+    error_class text,
+    error       text,
+    CONSTRAINT job_attempt_log_pkey PRIMARY KEY (job_id, lease_token),
+    CONSTRAINT job_attempt_log_outcome_check CHECK (outcome IN ('failed', 'lease_expired', 'released', 'snoozed'))
+);
+COMMENT ON TABLE agentq.job_attempt_log IS 'Storage: attempts that ended without ending their job. Read job_attempt instead.';
+COMMENT ON COLUMN agentq.job_attempt_log.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_attempt_log.lease_token IS 'The attempt''s token.';
+COMMENT ON COLUMN agentq.job_attempt_log.began_at IS 'When it was claimed.';
+COMMENT ON COLUMN agentq.job_attempt_log.ended_at IS 'When it ended.';
+COMMENT ON COLUMN agentq.job_attempt_log.outcome IS 'How it ended.';
+COMMENT ON COLUMN agentq.job_attempt_log.lease_owner IS 'Who made it.';
+COMMENT ON COLUMN agentq.job_attempt_log.error_class IS 'Class of its error.';
+COMMENT ON COLUMN agentq.job_attempt_log.error IS 'Its error.';
+
+-- The partial unique rule on active states: a row for each key in use, gone when its job finishes.
+CREATE TABLE agentq.job_key (
+    idempotency_key text COLLATE "C" NOT NULL,
+    job_id          uuid NOT NULL,
+    CONSTRAINT job_queue_idempotency_active_uq PRIMARY KEY (idempotency_key)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+COMMENT ON TABLE agentq.job_key IS 'Storage: the idempotency keys of unfinished jobs. Its primary key is what makes a second enqueue a duplicate.';
+COMMENT ON COLUMN agentq.job_key.idempotency_key IS 'The key in use.';
+COMMENT ON COLUMN agentq.job_key.job_id IS 'The job that uses it.';
+
+CREATE TABLE agentq.job_checkpoint (
+    job_id     uuid NOT NULL,
+    saved_at   timestamptz NOT NULL,
+    checkpoint jsonb NOT NULL,
+    CONSTRAINT job_checkpoint_pkey PRIMARY KEY (job_id)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE agentq.job_checkpoint IS 'Storage: the last checkpoint of a job, handed to whoever claims it next.';
+COMMENT ON COLUMN agentq.job_checkpoint.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_checkpoint.saved_at IS 'When it was saved.';
+COMMENT ON COLUMN agentq.job_checkpoint.checkpoint IS 'What the worker saved.';
+
+CREATE FUNCTION agentq.fn_job_queue_updated_at() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, agentq, pg_temp AS $$
+BEGIN
+    NEW.updated_at := agentq.fn_clock_now();
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION agentq.fn_job_queue_updated_at() IS 'Trigger: refreshes updated_at.';
+
+CREATE TRIGGER tr_job_queue_updated_at BEFORE UPDATE ON agentq.job
+    FOR EACH ROW EXECUTE FUNCTION agentq.fn_job_queue_updated_at();
+COMMENT ON TRIGGER tr_job_queue_updated_at ON agentq.job IS 'Refreshes updated_at.';
+
+SELECT pg_catalog.pg_extension_config_dump('agentq.job', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_ready', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_waiting', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_lease', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_done', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_attempt_log', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_key', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_checkpoint', '');

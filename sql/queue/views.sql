@@ -1,0 +1,151 @@
+-- What an operator looks at.
+CREATE VIEW agentq.v_queue_health AS
+SELECT h.executor_name,
+       h.executor_kind,
+       h.last_tick_at,
+       h.last_tick_status,
+       h.ticks_total,
+       h.current_job_id,
+       h.lease_owner,
+       extract(epoch FROM (now_.at - h.last_tick_at))::numeric(20, 3) AS seconds_since_tick,
+       CASE WHEN h.executor_name IS NULL THEN NULL
+            WHEN now_.at - h.last_tick_at <= limit_.span THEN 'fresh'
+            WHEN now_.at - h.last_tick_at <= 2 * limit_.span THEN 'warning'
+            ELSE 'stale' END AS freshness,
+       jobs.queued AS jobs_queued,
+       jobs.leased AS jobs_leased,
+       jobs.in_progress AS jobs_in_progress,
+       jobs.succeeded AS jobs_succeeded,
+       jobs.failed AS jobs_failed,
+       jobs.retry_waiting AS jobs_retry_waiting,
+       jobs.dead_letter AS jobs_dead_letter,
+       jobs.cancelled AS jobs_cancelled,
+       jobs.cleaned AS jobs_cleaned,
+       letters.pending AS dead_letters_pending,
+       letters.open AS dead_letters_open,
+       extract(epoch FROM limit_.span)::integer AS stale_threshold_seconds,
+       agentq.fn_config_get('queue.job_substrate.enabled')::boolean AS gate_job_substrate,
+       agentq.fn_config_get('queue.worker.enabled')::boolean AS gate_worker,
+       agentq.fn_config_get('queue.notify.enabled')::boolean AS gate_notify,
+       agentq.fn_config_get('queue.heartbeat.enabled')::boolean AS gate_heartbeat
+FROM (SELECT agentq.fn_clock_now() AS at) now_
+CROSS JOIN (SELECT make_interval(secs => agentq.fn_config_get('queue.heartbeat.stale_threshold_seconds')::integer) AS span) limit_
+CROSS JOIN (
+    SELECT count(*) FILTER (WHERE state = 'queued') AS queued,
+           count(*) FILTER (WHERE state = 'leased') AS leased,
+           count(*) FILTER (WHERE state = 'in_progress') AS in_progress,
+           count(*) FILTER (WHERE state = 'succeeded') AS succeeded,
+           count(*) FILTER (WHERE state = 'failed') AS failed,
+           count(*) FILTER (WHERE state = 'retry_waiting') AS retry_waiting,
+           count(*) FILTER (WHERE state = 'dead_letter') AS dead_letter,
+           count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
+           count(*) FILTER (WHERE state = 'cleaned') AS cleaned
+    FROM agentq.job_queue) jobs
+CROSS JOIN (
+    SELECT count(*) FILTER (WHERE triage_status = 'pending') AS pending,
+           count(*) FILTER (WHERE triage_status <> 'closed') AS open
+    FROM agentq.job_dead_letter) letters
+LEFT JOIN agentq.queue_heartbeat h ON true;
+COMMENT ON VIEW agentq.v_queue_health IS 'One row per executor, fresh, warning or stale, beside the number of jobs in each state, the dead letters that wait, and the gates. With no executor there is one row without a name.';
+COMMENT ON COLUMN agentq.v_queue_health.executor_name IS 'Name of the executor.';
+COMMENT ON COLUMN agentq.v_queue_health.executor_kind IS 'What it is.';
+COMMENT ON COLUMN agentq.v_queue_health.last_tick_at IS 'Its last sign of life.';
+COMMENT ON COLUMN agentq.v_queue_health.last_tick_status IS 'How it said it was.';
+COMMENT ON COLUMN agentq.v_queue_health.ticks_total IS 'Signs of life so far.';
+COMMENT ON COLUMN agentq.v_queue_health.current_job_id IS 'The job it was at.';
+COMMENT ON COLUMN agentq.v_queue_health.lease_owner IS 'The name under which it claims.';
+COMMENT ON COLUMN agentq.v_queue_health.seconds_since_tick IS 'Seconds since its last sign of life.';
+COMMENT ON COLUMN agentq.v_queue_health.freshness IS 'fresh up to the threshold, warning up to twice that, then stale.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_queued IS 'Jobs in state queued.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_leased IS 'Jobs in state leased.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_in_progress IS 'Jobs in state in_progress.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_succeeded IS 'Jobs in state succeeded.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_failed IS 'Jobs in state failed.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_retry_waiting IS 'Jobs in state retry_waiting.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_dead_letter IS 'Jobs in state dead_letter.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_cancelled IS 'Jobs in state cancelled.';
+COMMENT ON COLUMN agentq.v_queue_health.jobs_cleaned IS 'Jobs in state cleaned.';
+COMMENT ON COLUMN agentq.v_queue_health.dead_letters_pending IS 'Dead letters nobody has looked at.';
+COMMENT ON COLUMN agentq.v_queue_health.dead_letters_open IS 'Dead letters that are not closed.';
+COMMENT ON COLUMN agentq.v_queue_health.stale_threshold_seconds IS 'The threshold in force.';
+COMMENT ON COLUMN agentq.v_queue_health.gate_job_substrate IS 'queue.job_substrate.enabled.';
+COMMENT ON COLUMN agentq.v_queue_health.gate_worker IS 'queue.worker.enabled.';
+COMMENT ON COLUMN agentq.v_queue_health.gate_notify IS 'queue.notify.enabled.';
+COMMENT ON COLUMN agentq.v_queue_health.gate_heartbeat IS 'queue.heartbeat.enabled.';
+
+CREATE VIEW agentq.v_job_queue_backlog AS
+SELECT job_kind, state,
+       count(*) AS row_count,
+       min(created_at) AS oldest_created_at,
+       max(created_at) AS newest_created_at,
+       min(scheduled_at) FILTER (WHERE state IN ('queued', 'retry_waiting')) AS next_scheduled_at,
+       avg(attempts)::numeric(10, 2) AS avg_attempts,
+       max(attempts) AS max_attempts
+FROM agentq.job_queue
+GROUP BY job_kind, state;
+COMMENT ON VIEW agentq.v_job_queue_backlog IS 'Jobs by kind and state.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.job_kind IS 'The kind.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.state IS 'The state.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.row_count IS 'Jobs of that kind in that state.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.oldest_created_at IS 'When the oldest was enqueued.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.newest_created_at IS 'When the newest was enqueued.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.next_scheduled_at IS 'When the next may run.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.avg_attempts IS 'Failed attempts on average.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.max_attempts IS 'Failed attempts of the worst.';
+
+CREATE VIEW agentq.v_job_dead_letter_summary AS
+SELECT job_kind, triage_status,
+       count(*) AS row_count,
+       min(moved_at) AS oldest_moved_at,
+       max(moved_at) AS newest_moved_at,
+       avg(attempts)::numeric(10, 2) AS avg_attempts,
+       max(attempts) AS max_attempts
+FROM agentq.job_dead_letter
+GROUP BY job_kind, triage_status;
+COMMENT ON VIEW agentq.v_job_dead_letter_summary IS 'Dead letters by kind and triage status.';
+COMMENT ON COLUMN agentq.v_job_dead_letter_summary.job_kind IS 'The kind.';
+COMMENT ON COLUMN agentq.v_job_dead_letter_summary.triage_status IS 'The triage status.';
+COMMENT ON COLUMN agentq.v_job_dead_letter_summary.row_count IS 'Dead letters of that kind in that status.';
+COMMENT ON COLUMN agentq.v_job_dead_letter_summary.oldest_moved_at IS 'When the oldest was given up.';
+COMMENT ON COLUMN agentq.v_job_dead_letter_summary.newest_moved_at IS 'When the newest was given up.';
+COMMENT ON COLUMN agentq.v_job_dead_letter_summary.avg_attempts IS 'Failed attempts on average.';
+COMMENT ON COLUMN agentq.v_job_dead_letter_summary.max_attempts IS 'Failed attempts of the worst.';
+
+-- The storage's own invariant, for tests and for the anxious.
+CREATE FUNCTION agentq.fn_queue_verify() RETURNS TABLE (problem text, job_id uuid)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, agentq, pg_temp AS $$
+    WITH place AS (
+        SELECT r.job_id, 'ready' AS place FROM agentq.job_ready r
+        UNION ALL SELECT w.job_id, 'waiting' FROM agentq.job_waiting w
+        UNION ALL SELECT l.job_id, 'lease' FROM agentq.job_lease l
+        UNION ALL SELECT d.job_id, 'done' FROM agentq.job_done d
+    ), counted AS (
+        SELECT p.job_id, count(*) AS places, string_agg(p.place, ' and ' ORDER BY p.place) AS names
+        FROM place p GROUP BY p.job_id
+    )
+    SELECT 'the job is in ' || c.names, c.job_id FROM counted c WHERE c.places > 1
+    UNION ALL
+    SELECT 'a row in ' || c.names || ' has no job', c.job_id
+    FROM counted c WHERE NOT EXISTS (SELECT FROM agentq.job j WHERE j.job_id = c.job_id)
+    UNION ALL
+    SELECT 'the job is nowhere', j.job_id
+    FROM agentq.job j WHERE NOT EXISTS (SELECT FROM counted c WHERE c.job_id = j.job_id)
+    UNION ALL
+    SELECT 'the ready row does not agree with its job', r.job_id
+    FROM agentq.job_ready r JOIN agentq.job j ON j.job_id = r.job_id
+    WHERE (r.queue_id, r.job_kind, r.priority, r.scheduled_at) IS DISTINCT FROM (j.queue_id, j.job_kind, j.priority, j.scheduled_at)
+    UNION ALL
+    SELECT 'the waiting row does not agree with its job', w.job_id
+    FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id
+    WHERE w.scheduled_at IS DISTINCT FROM j.scheduled_at
+    UNION ALL
+    SELECT 'an unfinished job does not hold its idempotency key', j.job_id
+    FROM agentq.job j WHERE j.idempotency_key IS NOT NULL
+        AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+        AND NOT EXISTS (SELECT FROM agentq.job_key k WHERE k.idempotency_key = j.idempotency_key AND k.job_id = j.job_id)
+    UNION ALL
+    SELECT 'a finished job still holds an idempotency key', k.job_id
+    FROM agentq.job_key k WHERE NOT EXISTS (SELECT FROM agentq.job j WHERE j.job_id = k.job_id)
+        OR EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = k.job_id)
+$$;
+COMMENT ON FUNCTION agentq.fn_queue_verify() IS 'Looks for jobs that are in no place, in two places, or at odds with their idempotency key. No rows: the queue is sound.';

@@ -1,0 +1,5 @@
+//! base: one way to read time, settings and ids.
+
+pub mod clock;
+pub mod config;
+pub mod settings;

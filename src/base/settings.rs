@@ -1,0 +1,144 @@
+//! A session's copy of the settings and the queues, read again when another session changes them.
+//!
+//! The tables `config` and `queue` carry a trigger that invalidates their own catalog entry. The
+//! server carries that to every session with the commit, and the callback here drops the copy: no
+//! polling, no shared memory, and it works on a standby too.
+
+use crate::db::{self, statement};
+use agentq_core::config;
+use pgrx::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+statement!(SETTINGS_LOAD, "settings_load.sql", []);
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Queue {
+    pub queue_id: i32,
+    pub queue: String,
+    pub lease_seconds: Option<i32>,
+    pub max_attempts: Option<i32>,
+    pub priority: Option<i32>,
+    pub paused: bool,
+}
+
+pub struct Settings {
+    config: HashMap<String, Value>,
+    queues: HashMap<String, Rc<Queue>>,
+    pub substrate_enabled: bool,
+    pub heartbeat_enabled: bool,
+    pub max_attempts: i32,
+    pub backoff_base_sec: i64,
+    pub lease_seconds: i32,
+    pub payload_max_bytes: i64,
+    pub checkpoint_max_bytes: i64,
+    pub stale_threshold_seconds: i32,
+}
+
+thread_local! {
+    static COPY: RefCell<Option<Rc<Settings>>> = const { RefCell::new(None) };
+    static WATCHED: Cell<[pg_sys::Oid; 2]> = const { Cell::new([pg_sys::InvalidOid; 2]) };
+    static CHANGES: Cell<u64> = const { Cell::new(0) };
+    static LISTENING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Settings {
+    /// The settings in force.
+    pub fn current() -> Rc<Settings> {
+        if let Some(settings) = COPY.with_borrow(Clone::clone) {
+            return settings;
+        }
+        listen();
+        let before = CHANGES.get();
+        let settings = Rc::new(Settings::load());
+        // A change may have come in while loading; and under REPEATABLE READ what was read may be
+        // older than a change already announced.
+        if CHANGES.get() == before && !crate::queue::hints::has_fixed_snapshot() {
+            COPY.set(Some(Rc::clone(&settings)));
+        }
+        settings
+    }
+
+    fn load() -> Settings {
+        let (oids, config, queues) = db::connect(|db| {
+            let row = db.run(&SETTINGS_LOAD, &[]);
+            let oids: [pg_sys::Oid; 2] = [row.must(1), row.must(2)];
+            (oids, row.must::<pgrx::JsonB>(3).0, row.must::<pgrx::JsonB>(4).0)
+        });
+        WATCHED.set(oids);
+        let config: HashMap<String, Value> = serde_json::from_value(config).unwrap_or_default();
+        let queues: Vec<Queue> = serde_json::from_value(queues).unwrap_or_default();
+        let flag = |key| value_of(&config, key).as_bool().unwrap_or(true);
+        let number = |key| value_of(&config, key).as_i64().unwrap_or_default();
+        Settings {
+            substrate_enabled: flag(config::SUBSTRATE_ENABLED),
+            heartbeat_enabled: flag(config::HEARTBEAT_ENABLED),
+            max_attempts: number(config::MAX_ATTEMPTS) as i32,
+            backoff_base_sec: number(config::BACKOFF_BASE),
+            lease_seconds: number(config::LEASE_DURATION) as i32,
+            payload_max_bytes: number(config::PAYLOAD_MAX_BYTES),
+            checkpoint_max_bytes: number(config::CHECKPOINT_MAX_BYTES),
+            stale_threshold_seconds: number(config::STALE_THRESHOLD) as i32,
+            queues: queues.into_iter().map(|q| (q.queue.clone(), Rc::new(q))).collect(),
+            config,
+        }
+    }
+
+    pub fn value(&self, key: &str) -> Value {
+        value_of(&self.config, key)
+    }
+
+    pub fn queue(&self, name: &str) -> Option<&Rc<Queue>> {
+        self.queues.get(name)
+    }
+
+    /// Names of all queues, for an error message.
+    pub fn queue_names(&self) -> String {
+        let mut names: Vec<_> = self.queues.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names.join(", ")
+    }
+}
+
+/// A key that someone deleted from the table falls back to its default.
+fn value_of(config: &HashMap<String, Value>, key: &str) -> Value {
+    config.get(key).cloned().unwrap_or_else(|| {
+        config::find(key).ok().and_then(|k| serde_json::from_str(k.default).ok()).unwrap_or_default()
+    })
+}
+
+#[allow(unsafe_code, reason = "registering with the server's invalidation")]
+fn listen() {
+    if LISTENING.replace(true) {
+        return;
+    }
+    // SAFETY: the callback is a plain function that lives as long as the library.
+    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(forget), pg_sys::Datum::from(0)) }
+}
+
+/// Called by the server when a table's catalog entry is invalidated; InvalidOid stands for all.
+#[pg_guard]
+#[allow(unsafe_code, reason = "the signature the server calls")]
+unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, table: pg_sys::Oid) {
+    let watched = WATCHED.get();
+    let all = table == pg_sys::InvalidOid || watched[0] == pg_sys::InvalidOid;
+    if all || watched.contains(&table) {
+        CHANGES.set(CHANGES.get() + 1);
+        COPY.set(None);
+    }
+}
+
+/// Statement trigger on `config` and `queue`.
+#[pg_trigger]
+#[allow(unsafe_code, reason = "asking the server to invalidate")]
+fn fn_settings_changed<'a>(
+    trigger: &'a PgTrigger<'a>,
+) -> Result<Option<PgHeapTuple<'a, impl WhoAllocated>>, PgTriggerError> {
+    let table = trigger.relation()?.oid();
+    // SAFETY: the table exists and is locked by the statement that fired the trigger.
+    unsafe { pg_sys::CacheInvalidateRelcacheByRelid(table) };
+    Ok(trigger.old())
+}

@@ -1,0 +1,147 @@
+//! `jsonb` values that pass through without being parsed.
+//!
+//! Going through serde costs a quarter of a call's speed, so the hot path hands the server's own
+//! values from argument to statement and from statement to result.
+
+#![allow(unsafe_code, reason = "the one place that handles raw jsonb values")]
+
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::nullable::Nullable;
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::{FromDatum, IntoDatum, JsonB, PgMemoryContexts, direct_function_call, pg_sys};
+use serde_json::Value;
+use std::cell::Cell;
+
+/// A jsonb value as the server holds it, detoasted.
+#[derive(Clone, Copy)]
+pub struct Jsonb(pg_sys::Datum);
+
+const OBJECT_FLAG: u32 = 0x2000_0000;
+const ARRAY_FLAG: u32 = 0x4000_0000;
+const SCALAR_FLAG: u32 = 0x1000_0000;
+
+impl Jsonb {
+    /// Builds one from a parsed value; for answers off the hot path.
+    pub fn from_value(value: Value) -> Self {
+        Self(JsonB(value).into_datum().expect("a JSON value is never NULL"))
+    }
+
+    pub fn to_value(self) -> Value {
+        // SAFETY: `self` always holds a valid jsonb datum.
+        unsafe { JsonB::from_datum(self.0, false) }.expect("a jsonb datum is never NULL").0
+    }
+
+    /// Its size in bytes, as the server stores it uncompressed.
+    pub fn size(self) -> usize {
+        // SAFETY: `self` always holds a detoasted varlena.
+        unsafe { pgrx::varsize_any_exhdr(self.0.cast_mut_ptr()) }
+    }
+
+    fn header(self) -> u32 {
+        // SAFETY: every jsonb value begins with a four-byte container header.
+        unsafe { pgrx::vardata_any(self.0.cast_mut_ptr()).cast::<u32>().read_unaligned() }
+    }
+
+    pub fn is_object(self) -> bool {
+        self.header() & OBJECT_FLAG != 0
+    }
+
+    /// What it is, for an error message.
+    pub fn kind(self) -> &'static str {
+        let header = self.header();
+        if header & SCALAR_FLAG != 0 {
+            "a scalar"
+        } else if header & ARRAY_FLAG != 0 {
+            "an array"
+        } else {
+            "an object"
+        }
+    }
+
+    /// Whether it has any of these keys at its top level. The list is turned into a value of the
+    /// server's once per session, so it must always be the same.
+    pub fn has_any_key(self, keys: &'static [&'static str]) -> bool {
+        thread_local!(static KEYS: Cell<Option<pg_sys::Datum>> = const { Cell::new(None) });
+        // SAFETY: the array lives in a memory context that lasts as long as the session, and both
+        // arguments are of the types that the function takes.
+        unsafe {
+            let keys = KEYS.get().or_else(|| {
+                PgMemoryContexts::TopMemoryContext.switch_to(|_| keys.to_vec().into_datum())
+            });
+            KEYS.set(keys);
+            direct_function_call(pg_sys::jsonb_exists_any, &[Some(self.0), keys]).unwrap_or(false)
+        }
+    }
+
+    /// Copies it to where it outlives the SQL connection it was read from.
+    pub fn beyond_connection(self) -> Self {
+        // SAFETY: called while connected; jsonb is a varlena passed by reference.
+        Self(unsafe { pg_sys::SPI_datumTransfer(self.0, false, -1) })
+    }
+}
+
+impl FromDatum for Jsonb {
+    unsafe fn from_polymorphic_datum(
+        datum: pg_sys::Datum,
+        is_null: bool,
+        _: pg_sys::Oid,
+    ) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        // SAFETY: the caller says that it is a jsonb datum; detoasting leaves a plain one as it is.
+        Some(Self(unsafe { pg_sys::pg_detoast_datum(datum.cast_mut_ptr()) }.into()))
+    }
+}
+
+impl IntoDatum for Jsonb {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        Some(self.0)
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::JSONBOID
+    }
+}
+
+// SAFETY: the argument is read as the jsonb that SQL declares it to be.
+unsafe impl<'fcx> ArgAbi<'fcx> for Jsonb {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        unsafe { arg.unbox_arg_using_from_datum() }.expect("a strict argument is never NULL")
+    }
+
+    unsafe fn unbox_nullable_arg(arg: Arg<'_, 'fcx>) -> Nullable<Self> {
+        unsafe { arg.unbox_arg_using_from_datum() }.into()
+    }
+}
+
+// SAFETY: the datum is a jsonb in a memory context of the caller.
+unsafe impl BoxRet for Jsonb {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+        unsafe { fcinfo.return_raw_datum(self.0) }
+    }
+}
+
+// SAFETY: it is passed and returned as jsonb.
+unsafe impl SqlTranslatable for Jsonb {
+    const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(Jsonb);
+    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("jsonb"));
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> =
+        Ok(ReturnsRef::One(SqlMappingRef::literal("jsonb")));
+}
+
+/// Reads a timestamp as the server does. None: it is not one.
+pub fn parse_timestamp(text: &str) -> Option<pgrx::datum::TimestampWithTimeZone> {
+    let text = std::ffi::CString::new(text).ok()?;
+    // SAFETY: an input function of the server's, which reads its argument and raises at most an
+    // error; it holds nothing that the error would have to release.
+    pgrx::PgTryBuilder::new(|| unsafe {
+        let args = [text.as_c_str().into_datum(), 0_i32.into_datum(), (-1_i32).into_datum()];
+        direct_function_call(pg_sys::timestamptz_in, &args)
+    })
+    .catch_others(|_| None)
+    .execute()
+}

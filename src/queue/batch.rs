@@ -1,0 +1,324 @@
+//! Many jobs in one round trip: enqueue and ack.
+//!
+//! A batch is checked job by job before anything is written, then written by one statement. Keys
+//! are taken in sorted order, so that two batches with the same keys cannot wait for each other.
+
+use super::answer;
+use super::change::whole;
+use super::enqueue::{as_id, check_schedule, find_queue, new_id};
+use super::hints;
+use super::place::Place;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::{Queue, Settings};
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, required};
+use crate::json::{self, Jsonb};
+use agentq_core::{Refusal, config, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+statement!(KEYS_TAKE, "sql/keys_take.sql", [TEXTARRAYOID, UUIDARRAYOID]);
+statement!(KEYS_HOLDERS, "sql/keys_holders.sql", [TEXTARRAYOID, UUIDARRAYOID]);
+statement!(ENQUEUE_BATCH, "sql/enqueue_batch.sql", [JSONBOID, INT4ARRAYOID, UUIDARRAYOID, INT4ARRAYOID, INT4ARRAYOID, INT4ARRAYOID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID]);
+statement!(ACK_BATCH, "sql/ack_batch.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
+
+const LARGEST_BATCH: usize = 10_000;
+const JOB_KEYS: [&str; 12] = [
+    "job_kind",
+    "idempotency_key",
+    "actor",
+    "payload_json",
+    "source_ref",
+    "target_ref",
+    "payload_ref",
+    "priority",
+    "scheduled_at",
+    "max_attempts",
+    "run_id",
+    "queue",
+];
+
+/// One acceptable job of a batch.
+struct Job {
+    index: usize,
+    id: Uuid,
+    queue: Rc<Queue>,
+    kind: String,
+    key: Option<String>,
+    priority: i32,
+    max_attempts: i32,
+    asked_at: Option<Micros>,
+    run_id: Option<Uuid>,
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, agentq, pg_temp)]
+fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
+    let settings = Settings::current();
+    if let Some(closed) = answer::closed_substrate(&settings) {
+        return closed;
+    }
+    let jobs = required("p_jobs", p_jobs);
+    let Value::Array(list) = jobs.to_value() else {
+        return Err(not_a_list("p_jobs", "[{\"job_kind\": \"mail.send\"}]")).or_raise();
+    };
+    if list.len() > LARGEST_BATCH {
+        Err(too_many(list.len())).or_raise()
+    }
+    let all_or_nothing = p_options.map(|o| all_or_nothing(o.to_value()).or_raise()).unwrap_or(false);
+    db::connect(|db| {
+        let mut accepted = Vec::with_capacity(list.len());
+        let mut answers: Vec<Value> = vec![Value::Null; list.len()];
+        let mut refused = 0;
+        for (index, job) in list.iter().enumerate() {
+            match read(&settings, index, job) {
+                Ok(job) => accepted.push(job),
+                Err(refusal) => {
+                    refused += 1;
+                    answers[index] = json!({"index": index, "code": "refused", "duplicate": false, "job_id": null,
+                        "reason": refusal.message, "hint": refusal.hint});
+                }
+            }
+        }
+        if all_or_nothing && refused > 0 {
+            let jobs: Vec<Value> = answers.into_iter().filter(|a| !a.is_null()).collect();
+            return Jsonb::from_value(json!({"ok": false, "code": "refused", "created": 0, "duplicates": 0,
+                "refused": refused, "jobs": jobs,
+                "message": format!("{refused} of {} jobs were refused, so none was enqueued", list.len())}))
+            .beyond_connection();
+        }
+        hints::announce();
+        let now = clock::now();
+        let duplicates = take_keys(db, &mut accepted, &mut answers);
+        let created = accepted.len();
+        write(db, jobs, &accepted, now);
+        for job in &accepted {
+            answers[job.index] =
+                json!({"index": job.index, "code": "enqueued", "duplicate": false, "job_id": job.id.to_string()});
+        }
+        Jsonb::from_value(json!({"ok": true, "code": "enqueued", "created": created, "duplicates": duplicates,
+            "refused": refused, "jobs": answers}))
+        .beyond_connection()
+    })
+}
+
+fn not_a_list(what: &str, example: &str) -> Refusal {
+    Refusal::new(format!("{what} must be a JSON array"), format!("For example: '{example}'."))
+}
+
+fn too_many(found: usize) -> Refusal {
+    Refusal::new(
+        format!("a batch holds at most {LARGEST_BATCH} jobs, and this one has {found}"),
+        "Send it in several calls.",
+    )
+}
+
+fn all_or_nothing(options: Value) -> Result<bool, Refusal> {
+    let Value::Object(map) = &options else {
+        return Err(payload::refuse_not_object("p_options", "this"));
+    };
+    input::known_options("p_options", map.keys(), &["all_or_nothing"])?;
+    match map.get("all_or_nothing") {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(other) => Err(Refusal::new(
+            format!("the option \"all_or_nothing\" must be true or false, not {other}"),
+            "For example: p_options => '{\"all_or_nothing\": true}'.",
+        )),
+    }
+}
+
+/// Reads one job of a batch, with the same rules as a single enqueue.
+fn read(settings: &Settings, index: usize, job: &Value) -> Result<Job, Refusal> {
+    let Value::Object(map) = job else {
+        return Err(payload::refuse_not_object("a job", "this"));
+    };
+    input::known_options("a job", map.keys(), &JOB_KEYS)?;
+    for key in ["actor", "source_ref", "target_ref", "payload_ref"] {
+        text(map, key)?;
+    }
+    if let Some(actor) = text(map, "actor")? {
+        input::name("actor", actor, input::LONGEST_NAME)?;
+    }
+    let kind = input::name("job_kind", text(map, "job_kind")?.unwrap_or_default(), input::LONGEST_NAME)?;
+    let key = text(map, "idempotency_key")?
+        .map(|key| input::name("idempotency_key", key, input::LONGEST_KEY))
+        .transpose()?;
+    if let Some(value) = present(map, "payload_json") {
+        payload::check("payload_json", value)?;
+        let size = value.to_string().len();
+        if size as i64 > settings.payload_max_bytes {
+            return Err(payload::refuse_too_large("payload_json", size, settings.payload_max_bytes, config::PAYLOAD_MAX_BYTES));
+        }
+    }
+    let queue = find_queue(settings, text(map, "queue")?.unwrap_or(input::DEFAULT_QUEUE))?;
+    let number = |key: &str| present(map, key).map(|value| whole(key, value)).transpose();
+    Ok(Job {
+        index,
+        id: new_id(),
+        queue: Rc::clone(queue),
+        kind: kind.to_owned(),
+        key: key.map(str::to_owned),
+        priority: input::priority(number("priority")?.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY))?,
+        max_attempts: input::max_attempts(
+            number("max_attempts")?.or(queue.max_attempts).unwrap_or(settings.max_attempts),
+        )?,
+        asked_at: text(map, "scheduled_at")?.map(|at| moment(at)).transpose()?,
+        run_id: text(map, "run_id")?.map(run_id).transpose()?,
+    })
+}
+
+fn present<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    map.get(key).filter(|value| !value.is_null())
+}
+
+fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>, Refusal> {
+    match present(map, key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(Refusal::new(
+            format!("{key} must be a text, not {}", agentq_core::error::shown(&other.to_string())),
+            format!("Put {key} in double quotes."),
+        )),
+    }
+}
+
+/// A timestamp as the server reads it, refused rather than raised when it cannot.
+fn moment(at: &str) -> Result<Micros, Refusal> {
+    let at = json::parse_timestamp(at).ok_or_else(|| {
+        Refusal::new(
+            format!("scheduled_at \"{}\" is not a timestamp", agentq_core::error::shown(at)),
+            "Write it as in 2030-01-31T12:00:00Z.",
+        )
+    })?;
+    check_schedule(at.into_inner())
+}
+
+fn run_id(text: &str) -> Result<Uuid, Refusal> {
+    let id = uuid::Uuid::try_parse(text).map_err(|_| {
+        Refusal::new(format!("run_id \"{}\" is not a uuid", agentq_core::error::shown(text)), "Leave it out, or give a uuid.")
+    })?;
+    Ok(Uuid::from_bytes(*id.as_bytes()))
+}
+
+/// Takes the keys of the batch; jobs whose key is in use are answered as duplicates and dropped.
+fn take_keys(db: &Db<'_, '_>, jobs: &mut Vec<Job>, answers: &mut [Value]) -> usize {
+    let mut wanted: BTreeMap<&str, Uuid> = BTreeMap::new();
+    for job in jobs.iter() {
+        if let Some(key) = &job.key {
+            wanted.entry(key).or_insert(job.id);
+        }
+    }
+    if wanted.is_empty() {
+        return 0;
+    }
+    let mut holders: HashMap<String, Uuid> = HashMap::new();
+    for _ in 0..100 {
+        let open: Vec<_> = wanted.iter().filter(|(key, _)| !holders.contains_key(**key)).collect();
+        if open.is_empty() {
+            break;
+        }
+        let keys: Vec<String> = open.iter().map(|(key, _)| (**key).to_owned()).collect();
+        // A job without a key of its own answers to its id.
+        let as_ids: Vec<Uuid> = keys.iter().filter_map(|key| as_id(key)).collect();
+        let mut keep = |row: &db::Rows<'_>| {
+            holders.insert(row.must(1), row.must(2));
+        };
+        db.run(&KEYS_HOLDERS, &[keys.into(), as_ids.into()]).each(&mut keep);
+        let free = wanted.iter().filter(|(key, _)| !holders.contains_key(**key));
+        let (keys, ids): (Vec<String>, Vec<Uuid>) = free.map(|(key, id)| ((*key).to_owned(), *id)).unzip();
+        db.run(&KEYS_TAKE, &[keys.into(), ids.into()]).each(|row| {
+            holders.insert(row.must(1), row.must(2));
+        });
+    }
+    let before = jobs.len();
+    jobs.retain(|job| {
+        let holder = job.key.as_ref().and_then(|key| holders.get(key)).copied().unwrap_or(job.id);
+        if holder != job.id {
+            answers[job.index] =
+                json!({"index": job.index, "code": "duplicate", "duplicate": true, "job_id": holder.to_string()});
+        }
+        holder == job.id
+    });
+    before - jobs.len()
+}
+
+fn write(db: &Db<'_, '_>, source: Jsonb, jobs: &[Job], now: Micros) {
+    if jobs.is_empty() {
+        return;
+    }
+    let scheduled = |job: &Job| job.asked_at.unwrap_or(now);
+    db.run(
+        &ENQUEUE_BATCH,
+        &[
+            source.into(),
+            jobs.iter().map(|job| job.index as i32).collect::<Vec<_>>().into(),
+            jobs.iter().map(|job| job.id).collect::<Vec<_>>().into(),
+            jobs.iter().map(|job| job.queue.queue_id).collect::<Vec<_>>().into(),
+            jobs.iter().map(|job| job.priority).collect::<Vec<_>>().into(),
+            jobs.iter().map(|job| job.max_attempts).collect::<Vec<_>>().into(),
+            jobs.iter().map(|job| timestamp(scheduled(job))).collect::<Vec<_>>().into(),
+            jobs.iter().map(|job| job.run_id).collect::<Vec<_>>().into(),
+            timestamp(now).into(),
+        ],
+    );
+    for job in jobs {
+        let place = Place {
+            job_id: job.id,
+            queue_id: job.queue.queue_id,
+            job_kind: job.kind.clone(),
+            priority: job.priority,
+            scheduled_at: scheduled(job),
+        };
+        if place.scheduled_at <= now { place.entered_ready(job.asked_at.is_some()) } else { place.entered_waiting() }
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, agentq, pg_temp)]
+fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb {
+    let settings = Settings::current();
+    if let Some(closed) = answer::closed_substrate(&settings) {
+        return closed;
+    }
+    let owner = required("p_lease_owner", p_lease_owner);
+    let jobs = required("p_jobs", p_jobs);
+    check_acks(jobs.to_value(), settings.payload_max_bytes).or_raise();
+    let now = timestamp(clock::now());
+    db::connect(|db| db.run(&ACK_BATCH, &[owner.into(), jobs.into(), now.into()]).json(1))
+}
+
+fn check_acks(jobs: Value, max_bytes: i64) -> Result<(), Refusal> {
+    let example = "[\"<job id>\", {\"job_id\": \"…\", \"lease_token\": \"…\", \"result\": {}}]";
+    let Value::Array(list) = &jobs else { return Err(not_a_list("p_jobs", example)) };
+    if list.len() > LARGEST_BATCH {
+        return Err(too_many(list.len()));
+    }
+    for (index, job) in list.iter().enumerate() {
+        let is_id = |value: Option<&Value>| {
+            value.and_then(Value::as_str).is_some_and(|text| uuid::Uuid::try_parse(text).is_ok())
+        };
+        let fits = match job {
+            Value::String(_) => is_id(Some(job)),
+            Value::Object(map) => {
+                input::known_options("an ack", map.keys(), &["job_id", "lease_token", "result"])?;
+                let size = map.get("result").map_or(0, |result| result.to_string().len());
+                if size as i64 > max_bytes {
+                    return Err(payload::refuse_too_large("result", size, max_bytes, config::PAYLOAD_MAX_BYTES));
+                }
+                is_id(map.get("job_id")) && present(map, "lease_token").is_none_or(|token| is_id(Some(token)))
+            }
+            _ => false,
+        };
+        if !fits {
+            return Err(Refusal::new(
+                format!("item {index} of p_jobs is no job id: {}", agentq_core::error::shown(&job.to_string())),
+                format!("For example: '{example}'."),
+            ));
+        }
+    }
+    Ok(())
+}

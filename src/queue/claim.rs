@@ -1,0 +1,342 @@
+//! Claiming: the best ready jobs are locked, taken out of the ready ones and leased.
+//!
+//! Priority, then schedule, then age decides, ties by id. A scan starts at the lane's marks; what
+//! another session has locked is skipped. Before it answers "empty", a claim looks in full, if it
+//! can afford to, and recovers jobs whose lease has expired.
+
+use super::enqueue::find_queue;
+use super::hints::{LaneName, Reading};
+use super::place::{self, Place};
+use super::{answer, reap};
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::{Queue, Settings};
+use crate::db::{self, Db, Rows, Statement, statement};
+use crate::error::{OrRaise, required};
+use crate::json::Jsonb;
+use agentq_core::mark::{Position, Slot};
+use agentq_core::{Refusal, input, payload};
+use pgrx::datum::DatumWithOid;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+use std::rc::Rc;
+
+statement!(LOOK_KIND, "sql/look_kind.sql", [INT4OID, TEXTOID]);
+statement!(LOOK_ANY, "sql/look_any.sql", [INT4OID]);
+
+/// Declares a claim from the part that picks, the part that takes and the part that answers.
+macro_rules! claim_statement {
+    ($name:ident, $pick:literal, $answer:literal) => {
+        static $name: Statement = Statement {
+            sql: concat!(include_str!($pick), include_str!("sql/claim_take.sql"), include_str!($answer)),
+            types: &CLAIM_TYPES,
+        };
+    };
+}
+const CLAIM_TYPES: [pg_sys::Oid; 9] = [
+    pg_sys::TEXTOID,
+    pg_sys::TIMESTAMPTZOID,
+    pg_sys::INT8OID,
+    pg_sys::INT4ARRAYOID,
+    pg_sys::TEXTARRAYOID,
+    pg_sys::TIMESTAMPTZARRAYOID,
+    pg_sys::INT4ARRAYOID,
+    pg_sys::TIMESTAMPTZARRAYOID,
+    pg_sys::UUIDARRAYOID,
+];
+claim_statement!(CLAIM_KIND_ONE, "sql/claim_kind.sql", "sql/claim_one.sql");
+claim_statement!(CLAIM_KIND_BATCH, "sql/claim_kind.sql", "sql/claim_batch.sql");
+claim_statement!(CLAIM_ANY_ONE, "sql/claim_any.sql", "sql/claim_one.sql");
+claim_statement!(CLAIM_ANY_BATCH, "sql/claim_any.sql", "sql/claim_batch.sql");
+claim_statement!(CLAIM_MANY_BATCH, "sql/claim_many.sql", "sql/claim_batch.sql");
+
+/// Jobs that a claim moves from waiting to ready at most, beside those it takes itself.
+const PROMOTE_AT_MOST: i64 = 16;
+
+/// The ready jobs of one queue, of one kind or of any.
+struct Lane {
+    queue: Rc<Queue>,
+    kind: Option<String>,
+}
+
+struct Claim<'a> {
+    owner: &'a str,
+    lanes: Vec<Lane>,
+    lease_seconds: Option<i32>,
+    limit: i64,
+    now: Micros,
+    default_lease: i32,
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, agentq, pg_temp)]
+fn fn_job_claim(
+    p_lease_owner: Option<&str>,
+    p_job_kind: default!(Option<&str>, "NULL"),
+    p_lease_seconds: default!(Option<i32>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    claim(p_lease_owner, None, p_job_kind, p_lease_seconds, p_options)
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, agentq, pg_temp)]
+fn fn_job_claim_batch(
+    p_lease_owner: Option<&str>,
+    p_limit: Option<i32>,
+    p_job_kind: default!(Option<&str>, "NULL"),
+    p_lease_seconds: default!(Option<i32>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    let limit = input::batch_limit(required("p_limit", p_limit)).or_raise();
+    claim(p_lease_owner, Some(limit), p_job_kind, p_lease_seconds, p_options)
+}
+
+/// `batch`: how many jobs the caller asked for, or None for the form that answers with one job.
+fn claim(
+    owner: Option<&str>,
+    batch: Option<i32>,
+    kind: Option<&str>,
+    lease_seconds: Option<i32>,
+    options: Option<Jsonb>,
+) -> Jsonb {
+    let settings = Settings::current();
+    if let Some(closed) = answer::closed_substrate(&settings) {
+        return closed;
+    }
+    let owner = input::name("p_lease_owner", required("p_lease_owner", owner), input::LONGEST_NAME).or_raise();
+    let lanes = lanes(&settings, kind, options.map(Jsonb::to_value)).or_raise();
+    let (paused, lanes): (Vec<_>, Vec<_>) = lanes.into_iter().partition(|lane| lane.queue.paused);
+    let claim = Claim {
+        owner,
+        lanes,
+        lease_seconds: lease_seconds.map(|s| input::lease_seconds(s).or_raise()),
+        limit: batch.unwrap_or(1).into(),
+        now: clock::now(),
+        default_lease: settings.lease_seconds,
+    };
+    let taken = if claim.lanes.is_empty() { None } else { db::connect(|db| claim.run(db, batch.is_some())) };
+    taken.unwrap_or_else(|| empty(batch.is_some(), &paused))
+}
+
+fn empty(batch: bool, paused: &[Lane]) -> Jsonb {
+    let mut answer = json!({"ok": true, "code": "empty"});
+    if batch {
+        answer["count"] = json!(0);
+        answer["jobs"] = json!([]);
+    }
+    if !paused.is_empty() {
+        let mut names: Vec<_> = paused.iter().map(|lane| lane.queue.queue.clone()).collect();
+        names.dedup();
+        answer["paused"] = json!(names);
+    }
+    Jsonb::from_value(answer)
+}
+
+/// Which lanes a claim reads: every named kind (or any) in every named queue.
+fn lanes(settings: &Settings, kind: Option<&str>, options: Option<Value>) -> Result<Vec<Lane>, Refusal> {
+    let mut kinds: Vec<Option<String>> = vec![kind.map(str::to_owned)];
+    let mut queues = vec![input::DEFAULT_QUEUE.to_owned()];
+    if let Some(options) = options {
+        let Value::Object(map) = &options else {
+            return Err(payload::refuse_not_object("p_options", "this"));
+        };
+        input::known_options("p_options", map.keys(), &["queues", "kinds"])?;
+        if let Some(names) = names(&options, "queues")? {
+            queues = names;
+        }
+        if let Some(names) = names(&options, "kinds")? {
+            if kind.is_some() {
+                return Err(Refusal::new(
+                    "p_job_kind and the option \"kinds\" were both given",
+                    "Name the kinds in one place: leave p_job_kind NULL, or leave \"kinds\" out.",
+                ));
+            }
+            kinds = names.into_iter().map(Some).collect();
+        }
+    }
+    for kind in kinds.iter().flatten() {
+        input::name("job kind", kind, input::LONGEST_NAME)?;
+    }
+    let mut lanes = Vec::with_capacity(kinds.len() * queues.len());
+    for name in &queues {
+        let queue = find_queue(settings, name)?;
+        lanes.extend(kinds.iter().map(|kind| Lane { queue: Rc::clone(queue), kind: kind.clone() }));
+    }
+    Ok(lanes)
+}
+
+/// A list of distinct names in the options.
+fn names(options: &Value, key: &str) -> Result<Option<Vec<String>>, Refusal> {
+    let Some(value) = options.get(key).filter(|value| !value.is_null()) else { return Ok(None) };
+    let mut names: Vec<String> = serde_json::from_value(value.clone()).unwrap_or_default();
+    names.sort();
+    names.dedup();
+    if names.is_empty() || names.len() > 100 {
+        return Err(Refusal::new(
+            format!("the option \"{key}\" must be a list of 1 to 100 names, not {}", agentq_core::error::shown(&value.to_string())),
+            format!("For example: p_options => '{{\"{key}\": [\"mail\", \"sms\"]}}'."),
+        ));
+    }
+    Ok(Some(names))
+}
+
+impl Lane {
+    fn name(&self) -> LaneName<'_> {
+        match &self.kind {
+            Some(kind) => LaneName::Kind(self.queue.queue_id, kind),
+            None => LaneName::Any(self.queue.queue_id),
+        }
+    }
+
+    /// Finds the first row of each priority, from the front of the index.
+    fn look(&self, db: &Db<'_, '_>, reading: &mut Reading) -> Vec<Slot> {
+        let look = reading.begin_look();
+        let rows = match &self.kind {
+            Some(kind) => db.run(&LOOK_KIND, &[self.queue.queue_id.into(), kind.as_str().into()]),
+            None => db.run(&LOOK_ANY, &[self.queue.queue_id.into()]),
+        };
+        let mut found = Vec::with_capacity(rows.len());
+        rows.each(|row| {
+            let id: Uuid = row.must(3);
+            let at = row.must::<TimestampWithTimeZone>(2).into_inner();
+            found.push(Slot { priority: row.must(1), from: Position { at, id: *id.as_bytes() } });
+        });
+        reading.learn(&look, &found);
+        found
+    }
+}
+
+impl Claim<'_> {
+    fn run(&self, db: &Db<'_, '_>, batch: bool) -> Option<Jsonb> {
+        let mut moved = reap::when_due(db, self.now) > 0;
+        moved |= place::promote_due(db, self.now, PROMOTE_AT_MOST + self.limit) > 0;
+        self.scan(db, batch, moved).or_else(|| {
+            // Nothing there: a job whose holder died may be the next one.
+            let recovered = reap::now(db, self.now) > 0;
+            if recovered { self.scan(db, batch, true) } else { None }
+        })
+    }
+
+    /// Scans from the marks, or in full if there are none, or if this transaction has put rows in
+    /// that the marks do not know. A scan that finds nothing is made again in full.
+    fn scan(&self, db: &Db<'_, '_>, batch: bool, full: bool) -> Option<Jsonb> {
+        let mut readings: Vec<Reading> = self.lanes.iter().map(|lane| Reading::of(lane.name())).collect();
+        let mut looked = true;
+        let mut slots: Vec<Vec<Slot>> = Vec::with_capacity(self.lanes.len());
+        for (lane, reading) in self.lanes.iter().zip(&mut readings) {
+            let marked = if full { None } else { reading.slots.take() };
+            looked &= marked.is_none();
+            slots.push(marked.unwrap_or_else(|| lane.look(db, reading)));
+        }
+        if let Some(answer) = self.take(db, batch, &readings, &slots) {
+            return Some(answer);
+        }
+        // A scan of one lane goes to its end; one of several stops at the first few of each.
+        if let [reading] = readings.as_slice() {
+            reading.raise_all(&slots[0]);
+        }
+        if looked || !readings.iter().all(|reading| reading.may_look) {
+            return None;
+        }
+        let slots: Vec<_> =
+            self.lanes.iter().zip(&mut readings).map(|(lane, reading)| lane.look(db, reading)).collect();
+        self.take(db, batch, &readings, &slots)
+    }
+
+    /// Takes the first jobs found from these slots on.
+    fn take(
+        &self,
+        db: &Db<'_, '_>,
+        batch: bool,
+        readings: &[Reading],
+        slots: &[Vec<Slot>],
+    ) -> Option<Jsonb> {
+        let total: usize = slots.iter().map(Vec::len).sum();
+        if total == 0 {
+            return None;
+        }
+        let lanes = || self.lanes.iter().zip(slots).flat_map(|(lane, slots)| slots.iter().map(move |s| (lane, s)));
+        let queue_ids: Vec<i32> = lanes().map(|(lane, _)| lane.queue.queue_id).collect();
+        let kinds: Vec<Option<&str>> = lanes().map(|(lane, _)| lane.kind.as_deref()).collect();
+        let untils: Vec<TimestampWithTimeZone> = lanes().map(|(lane, _)| self.lease_until(lane)).collect();
+        let priorities: Vec<i32> = lanes().map(|(_, slot)| slot.priority).collect();
+        let ats: Vec<TimestampWithTimeZone> = lanes().map(|(_, slot)| timestamp(slot.from.at)).collect();
+        let ids: Vec<Uuid> = lanes().map(|(_, slot)| Uuid::from_bytes(slot.from.id)).collect();
+        let args: [DatumWithOid<'_>; 9] = [
+            self.owner.into(),
+            timestamp(self.now).into(),
+            self.limit.into(),
+            queue_ids.into(),
+            kinds.into(),
+            untils.into(),
+            priorities.into(),
+            ats.into(),
+            ids.into(),
+        ];
+        let statement = match (self.lanes.as_slice(), batch) {
+            ([Lane { kind: Some(_), .. }], false) => &CLAIM_KIND_ONE,
+            ([Lane { kind: Some(_), .. }], true) => &CLAIM_KIND_BATCH,
+            ([Lane { kind: None, .. }], false) => &CLAIM_ANY_ONE,
+            ([Lane { kind: None, .. }], true) => &CLAIM_ANY_BATCH,
+            _ => &CLAIM_MANY_BATCH,
+        };
+        let row = db.run(statement, &args);
+        if std::ptr::eq(statement, &raw const CLAIM_KIND_ONE) || std::ptr::eq(statement, &raw const CLAIM_ANY_ONE) {
+            return (!row.is_empty()).then(|| self.took_one(&row, readings, slots));
+        }
+        (row.must::<i64>(2) > 0).then(|| self.took_batch(&row, batch, readings, slots))
+    }
+
+    fn lease_until(&self, lane: &Lane) -> TimestampWithTimeZone {
+        let seconds = self.lease_seconds.or(lane.queue.lease_seconds).unwrap_or(self.default_lease);
+        timestamp(self.now + i64::from(seconds) * 1_000_000)
+    }
+
+    fn took_one(&self, row: &Rows<'_>, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
+        let place = Place {
+            queue_id: row.must(2),
+            job_kind: row.must(3),
+            priority: row.must(4),
+            scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
+            job_id: row.must(6),
+        };
+        self.raise(&readings[0], &slots[0], &place);
+        place.left_ready();
+        row.json(1)
+    }
+
+    fn took_batch(&self, row: &Rows<'_>, batch: bool, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
+        let queue_ids: Vec<i32> = row.must(3);
+        let kinds: Vec<String> = row.must(4);
+        let priorities: Vec<i32> = row.must(5);
+        let ats: Vec<TimestampWithTimeZone> = row.must(6);
+        let ids: Vec<Uuid> = row.must(7);
+        let places: Vec<Place> = (0..ids.len())
+            .map(|i| Place {
+                queue_id: queue_ids[i],
+                job_kind: kinds[i].clone(),
+                priority: priorities[i],
+                scheduled_at: ats[i].into_inner(),
+                job_id: ids[i],
+            })
+            .collect();
+        // With several lanes the rows are picked before they are locked, so what lies before the
+        // last one may still be there: the marks stay.
+        if self.lanes.len() == 1 {
+            for place in &places {
+                self.raise(&readings[0], &slots[0], place);
+            }
+        }
+        places.iter().for_each(Place::left_ready);
+        if batch { row.json(1) } else { row.json(8) }
+    }
+
+    /// The lane was scanned up to this job: nothing is left before it.
+    fn raise(&self, reading: &Reading, slots: &[Slot], place: &Place) {
+        for slot in slots.iter().filter(|slot| slot.priority < place.priority) {
+            reading.raise(slot.priority, Position::at(Micros::MAX));
+        }
+        reading.raise(place.priority, place.position());
+    }
+}

@@ -1,0 +1,180 @@
+//! Putting one job into the queue.
+//!
+//! With an idempotency key the key is taken first: of any number of sessions that try at the same
+//! instant, one gets it, and the others wait for it to commit and answer with its job.
+
+use super::answer;
+use super::hints;
+use super::place::Place;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::{Queue, Settings};
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use agentq_core::{Refusal, config, input, payload};
+use pgrx::datum::DatumWithOid;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::Value;
+use std::rc::Rc;
+
+statement!(ENQUEUE_READY, "sql/enqueue_ready.sql", [UUIDOID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID]);
+statement!(ENQUEUE_WAITING, "sql/enqueue_waiting.sql", [UUIDOID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID]);
+statement!(KEY_TAKE, "sql/key_take.sql", [TEXTOID, UUIDOID]);
+statement!(KEY_HOLDER, "sql/key_holder.sql", [TEXTOID, UUIDOID]);
+
+/// A new time-ordered id.
+pub fn new_id() -> Uuid {
+    Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
+}
+
+/// The queue of that name, or an error that lists the queues there are.
+pub fn find_queue<'a>(settings: &'a Settings, name: &str) -> Result<&'a Rc<Queue>, Refusal> {
+    settings.queue(name).ok_or_else(|| {
+        Refusal::new(
+            format!("there is no queue \"{}\"", agentq_core::error::shown(name)),
+            format!(
+                "Make it with SELECT agentq.fn_queue_set('…'). The queues are: {}.",
+                settings.queue_names()
+            ),
+        )
+    })
+}
+
+/// Refuses a schedule that is not a moment.
+pub fn check_schedule(at: Micros) -> Result<Micros, Refusal> {
+    if at == Micros::MAX || at == Micros::MIN {
+        return Err(Refusal::new(
+            "scheduled_at must be a moment, not infinity",
+            "Leave it out to run the job at once, or pause its queue to hold jobs back.",
+        ));
+    }
+    Ok(at)
+}
+
+/// Refuses a payload that is not a small signal.
+pub fn check_signal(what: &str, value: Jsonb, max_bytes: i64) -> Result<(), Refusal> {
+    if !value.is_object() {
+        return Err(payload::refuse_not_object(what, value.kind()));
+    }
+    if value.size() as i64 > max_bytes {
+        return Err(payload::refuse_too_large(what, value.size(), max_bytes, config::PAYLOAD_MAX_BYTES));
+    }
+    if value.has_any_key(&payload::DENIED_KEYS) {
+        let key = payload::denied_key(&value.to_value()).unwrap_or("?");
+        return Err(payload::refuse_denied(what, key));
+    }
+    Ok(())
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, agentq, pg_temp)]
+#[allow(clippy::too_many_arguments, reason = "the signature is public")]
+fn fn_job_enqueue(
+    p_job_kind: Option<&str>,
+    p_idempotency_key: default!(Option<&str>, "NULL"),
+    p_actor: default!(Option<&str>, "NULL"),
+    p_payload_json: default!(Option<Jsonb>, "'{}'"),
+    p_source_ref: default!(Option<&str>, "NULL"),
+    p_target_ref: default!(Option<&str>, "NULL"),
+    p_payload_ref: default!(Option<&str>, "NULL"),
+    p_priority: default!(Option<i32>, "NULL"),
+    p_scheduled_at: default!(Option<TimestampWithTimeZone>, "NULL"),
+    p_max_attempts: default!(Option<i32>, "NULL"),
+    p_run_id: default!(Option<Uuid>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    let settings = Settings::current();
+    if let Some(closed) = answer::closed_substrate(&settings) {
+        return closed;
+    }
+    let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
+    let key = p_idempotency_key.map(|k| input::name("p_idempotency_key", k, input::LONGEST_KEY).or_raise());
+    let actor = p_actor.map(|a| input::name("p_actor", a, input::LONGEST_NAME).or_raise());
+    let payload = p_payload_json.unwrap_or_else(|| Jsonb::from_value(Value::Object(Default::default())));
+    check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
+    let asked_at = p_scheduled_at.map(|at| check_schedule(at.into_inner()).or_raise());
+    let options = p_options.map(|o| options(o.to_value()).or_raise());
+    let name = options.flatten().unwrap_or_else(|| input::DEFAULT_QUEUE.to_owned());
+    let queue = find_queue(&settings, &name).or_raise();
+    let priority = input::priority(p_priority.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY)).or_raise();
+    let max_attempts =
+        input::max_attempts(p_max_attempts.or(queue.max_attempts).unwrap_or(settings.max_attempts)).or_raise();
+
+    hints::announce();
+    let now = clock::now();
+    let job_id = new_id();
+    let scheduled_at = asked_at.unwrap_or(now);
+    db::connect(|db| {
+        if let Some(key) = key
+            && let Some(duplicate) = take_key(db, key, job_id)
+        {
+            return duplicate;
+        }
+        let ready = scheduled_at <= now;
+        let args: [DatumWithOid<'_>; 15] = [
+            job_id.into(),
+            queue.queue_id.into(),
+            priority.into(),
+            max_attempts.into(),
+            timestamp(scheduled_at).into(),
+            timestamp(now).into(),
+            p_run_id.into(),
+            kind.into(),
+            actor.into(),
+            key.into(),
+            p_source_ref.into(),
+            p_target_ref.into(),
+            p_payload_ref.into(),
+            payload.into(),
+            queue.queue.as_str().into(),
+        ];
+        let answer = db.run(if ready { &ENQUEUE_READY } else { &ENQUEUE_WAITING }, &args).json(1);
+        let place =
+            Place { job_id, queue_id: queue.queue_id, job_kind: kind.to_owned(), priority, scheduled_at };
+        if ready { place.entered_ready(asked_at.is_some()) } else { place.entered_waiting() }
+        answer
+    })
+}
+
+/// The queue named in the options, if any.
+fn options(value: Value) -> Result<Option<String>, Refusal> {
+    let Value::Object(map) = value else {
+        return Err(payload::refuse_not_object("p_options", "this"));
+    };
+    input::known_options("p_options", map.keys(), &["queue"])?;
+    match map.get("queue") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) => Ok(Some(name.clone())),
+        Some(other) => Err(Refusal::new(
+            format!("the option \"queue\" must be a text, not {other}"),
+            "For example: p_options => '{\"queue\": \"mail\"}'.",
+        )),
+    }
+}
+
+/// The key as a job id, if it has that form.
+pub fn as_id(key: &str) -> Option<Uuid> {
+    uuid::Uuid::try_parse(key).ok().map(|id| Uuid::from_bytes(*id.as_bytes()))
+}
+
+/// Takes the key for a new job; answers with the job that holds it, if one does.
+fn take_key(db: &Db<'_, '_>, key: &str, job_id: Uuid) -> Option<Jsonb> {
+    // A job without a key of its own answers to its id.
+    let as_id = as_id(key);
+    for _ in 0..100 {
+        let holder = db.run(&KEY_HOLDER, &[key.into(), as_id.into()]);
+        if !holder.is_empty() {
+            return Some(holder.json(1));
+        }
+        // Waits for a session that is taking the same key, and fails to take it if that commits.
+        if !db.run(&KEY_TAKE, &[key.into(), job_id.into()]).is_empty() {
+            return None;
+        }
+    }
+    raise(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        format!("idempotency_key \"{}\" keeps changing hands", agentq_core::error::shown(key)),
+        "Try again.",
+    )
+}

@@ -1,0 +1,19 @@
+//! queue: jobs, attempts, leases, dead letters and heartbeats.
+//!
+//! Promise: each job is done at least once, by one holder at a time, and never lost.
+//! Lock order: lease, ready or waiting row, job, idempotency key (see `docs/locking.md`).
+
+pub mod answer;
+pub mod batch;
+pub mod change;
+pub mod claim;
+pub mod enqueue;
+pub mod finish;
+pub mod get;
+pub mod heartbeat;
+pub mod held;
+pub mod hints;
+pub mod place;
+pub mod queues;
+pub mod reap;
+pub mod settle;

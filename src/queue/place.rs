@@ -1,0 +1,127 @@
+//! Where a job rests: ready to run, or waiting for its time. The only module that puts jobs into
+//! these two places or takes them out (claims delete from `job_ready` themselves).
+
+use super::hints::{self, LaneName, Reading};
+use crate::base::clock::{Micros, timestamp};
+use crate::db::{Db, statement};
+use agentq_core::mark::{Position, Slot};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+
+statement!(ENTER_READY, "sql/enter_ready.sql", [INT4OID, TEXTOID, INT4OID, TIMESTAMPTZOID, UUIDOID]);
+statement!(ENTER_WAITING, "sql/enter_waiting.sql", [TIMESTAMPTZOID, UUIDOID]);
+statement!(TAKE_RESTING, "sql/take_resting.sql", [UUIDOID]);
+statement!(PROMOTE, "sql/promote.sql", [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID]);
+statement!(NEXT_DUE, "sql/next_due.sql", [TIMESTAMPTZOID, UUIDOID]);
+
+/// The keys by which a job is found in its place.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub job_id: Uuid,
+    pub queue_id: i32,
+    pub job_kind: String,
+    pub priority: i32,
+    pub scheduled_at: Micros,
+}
+
+impl Place {
+    pub fn position(&self) -> Position {
+        Position { at: self.scheduled_at, id: *self.job_id.as_bytes() }
+    }
+
+    fn lanes(&self) -> [LaneName<'_>; 2] {
+        [LaneName::Kind(self.queue_id, &self.job_kind), LaneName::Any(self.queue_id)]
+    }
+
+    /// Tells the marks that a row of this job was put among the ready ones.
+    pub fn entered_ready(&self, behind: bool) {
+        hints::entered(&self.lanes(), self.priority, self.position(), behind);
+    }
+
+    /// Tells the marks that a row of this job was put among the waiting ones.
+    pub fn entered_waiting(&self) {
+        hints::entered(&[LaneName::Waiting], 0, self.position(), true);
+    }
+
+    /// Tells the marks that the ready row of this job was taken.
+    pub fn left_ready(&self) {
+        hints::left(&self.lanes(), self.priority, self.position());
+    }
+
+    fn left_waiting(&self) {
+        hints::left(&[LaneName::Waiting], 0, self.position());
+    }
+
+    /// Puts the job where its schedule says.
+    pub fn enter(&self, db: &Db<'_, '_>, now: Micros) {
+        hints::announce();
+        let at = timestamp(self.scheduled_at);
+        if self.scheduled_at <= now {
+            let kind = self.job_kind.as_str();
+            db.run(&ENTER_READY, &[self.queue_id.into(), kind.into(), self.priority.into(), at.into(), self.job_id.into()]);
+            self.entered_ready(true);
+        } else {
+            db.run(&ENTER_WAITING, &[at.into(), self.job_id.into()]);
+            self.entered_waiting();
+        }
+    }
+}
+
+/// Takes a job out of the place where it rests, and says which that was. None: it does not rest.
+pub fn take_resting(db: &Db<'_, '_>, job_id: Uuid) -> Option<Place> {
+    let row = db.run(&TAKE_RESTING, &[job_id.into()]);
+    if row.is_empty() {
+        return None;
+    }
+    let place = Place {
+        job_id,
+        queue_id: row.must(2),
+        job_kind: row.must(3),
+        priority: row.must(4),
+        scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
+    };
+    if row.must(1) { place.left_ready() } else { place.left_waiting() }
+    Some(place)
+}
+
+/// Moves jobs whose time has come to the ready ones, at most `limit`; returns how many. Bounded,
+/// because other sessions see them only when the caller commits.
+pub fn promote_due(db: &Db<'_, '_>, now: Micros, limit: i64) -> usize {
+    let mut reading = Reading::of(LaneName::Waiting);
+    let from = match reading.slots.as_deref() {
+        Some([slot]) if slot.from.at > now => return 0,
+        Some([slot]) => slot.from,
+        _ => Position::START,
+    };
+    let (from_at, from_id) = (timestamp(from.at), Uuid::from_bytes(from.id));
+    let look = reading.slots.is_none().then(|| reading.begin_look());
+    let rows = db.run(&PROMOTE, &[from_at.into(), from_id.into(), timestamp(now).into(), limit.into()]);
+    let moved = rows.len();
+    if moved > 0 {
+        hints::announce();
+        rows.each(|row| {
+            let place = Place {
+                job_id: row.must(1),
+                queue_id: row.must(2),
+                job_kind: row.must(3),
+                priority: row.must(4),
+                scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
+            };
+            place.left_waiting();
+            place.entered_ready(true);
+        });
+        return moved;
+    }
+    let next = db.run(&NEXT_DUE, &[from_at.into(), from_id.into()]);
+    let next = if next.is_empty() {
+        Position::at(Micros::MAX)
+    } else {
+        let id: Uuid = next.must(2);
+        Position { at: next.must::<TimestampWithTimeZone>(1).into_inner(), id: *id.as_bytes() }
+    };
+    match look {
+        Some(look) => reading.learn(&look, &[Slot { priority: 0, from: next }]),
+        None => reading.raise(0, next),
+    }
+    0
+}

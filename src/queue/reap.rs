@@ -1,0 +1,68 @@
+//! Recovering jobs whose lease has expired: back to the ready ones, or, when their attempts are
+//! used up, to the dead letters. A lease is locked and read again before it is ended, so a holder
+//! that extends it in time keeps it.
+
+use super::hints::{LaneName, Reading};
+use super::settle::{self, Ending, Held};
+use crate::base::clock::{self, Micros, timestamp};
+use crate::db::{Db, statement};
+use agentq_core::mark::{Position, Slot};
+use agentq_core::state::{AfterFailure, after_failure};
+use pgrx::prelude::*;
+use std::cell::Cell;
+
+statement!(REAP, "sql/reap.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID]);
+
+/// A claim recovers at most so many: others see them only when it commits.
+const AT_MOST: i64 = 16;
+/// A session that finds work at every claim looks for expired leases this often, in microseconds.
+const EVERY_US: i64 = 1_000_000;
+/// Written into the dead letters as the one who moved them.
+const REAPER: &str = "agentq";
+
+thread_local!(static LAST: Cell<Micros> = const { Cell::new(0) });
+
+/// Recovers what has expired, if this session has not looked for a while.
+pub fn when_due(db: &Db<'_, '_>, now: Micros) -> usize {
+    if clock::real_now() - LAST.get() < EVERY_US { 0 } else { self::now(db, now) }
+}
+
+/// Recovers what has expired; returns how many jobs changed their state.
+pub fn now(db: &Db<'_, '_>, now: Micros) -> usize {
+    LAST.set(clock::real_now());
+    let mut reading = Reading::of(LaneName::Leases);
+    let from = reading.slots.as_ref().and_then(|slots| slots.first()).map_or(Position::START, |s| s.from);
+    let look = reading.slots.is_none().then(|| reading.begin_look());
+    let mut expired = Vec::new();
+    let rows = db.run(&REAP, &[timestamp(from.at).into(), timestamp(now).into(), AT_MOST.into()]);
+    rows.each(|row| expired.push((Held::from_row(row), row.must::<TimestampWithTimeZone>(11).into_inner())));
+    if expired.is_empty() {
+        // A lease that commits late below this mark is found by the lane's next full look.
+        match look {
+            Some(look) => reading.learn(&look, &[Slot { priority: 0, from: Position::at(now) }]),
+            None => reading.raise(0, Position::at(now)),
+        }
+    }
+    for (held, lease_until) in &expired {
+        recover(db, held, *lease_until, now);
+    }
+    expired.len()
+}
+
+fn recover(db: &Db<'_, '_>, held: &Held, lease_until: Micros, now: Micros) {
+    let silent = (now - lease_until) as f64 / 1e6;
+    let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
+    let ending = Ending { outcome: "lease_expired", error: Some(&error), error_class: Some("lease_expired"), costs: 1 };
+    match after_failure(held.attempts + 1, held.max_attempts, held.cancel_requested, 0) {
+        AfterFailure::Retry { .. } => {
+            settle::rest(db, held, &ending, "queued", held.place.scheduled_at, now);
+        }
+        AfterFailure::DeadLetter => {
+            settle::bury(db, held.place.job_id, &ending, REAPER, now);
+        }
+        AfterFailure::Cancel => {
+            let ending = Ending { error: held.cancel_reason.as_deref(), ..ending };
+            settle::finish(db, held.place.job_id, "cancelled", &ending, now);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Ending an attempt: the lease goes, the attempt is recorded, and the job rests again or is done.
+//!
+//! Every way in which a held job stops being held, other than an ack, goes through here: failure,
+//! release, snooze, expiry, cancellation, dead letter.
+
+use super::place::{self, Place};
+use crate::base::clock::{Micros, timestamp};
+use crate::db::{Db, Rows, statement};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+
+statement!(HOLD, "sql/hold.sql", [UUIDOID, TEXTOID, UUIDOID]);
+statement!(REST, "sql/rest.sql", [UUIDOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TEXTOID]);
+statement!(FINISH, "sql/finish.sql", [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID]);
+statement!(DEAD_LETTER, "sql/dead_letter.sql", [UUIDOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
+
+/// A job under lease, its lease row locked.
+pub struct Held {
+    pub place: Place,
+    pub lease_owner: String,
+    pub attempts: i32,
+    pub max_attempts: i32,
+    pub cancel_requested: bool,
+    pub cancel_reason: Option<String>,
+}
+
+impl Held {
+    /// The columns that `hold.sql` and `reap.sql` both return.
+    pub fn from_row(row: &Rows<'_>) -> Held {
+        Held {
+            place: Place {
+                job_id: row.must(1),
+                queue_id: row.must(2),
+                job_kind: row.must(3),
+                priority: row.must(4),
+                scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
+            },
+            lease_owner: row.must(6),
+            attempts: row.must(7),
+            max_attempts: row.must(8),
+            cancel_requested: row.must(9),
+            cancel_reason: row.get(10),
+        }
+    }
+
+    /// Locks the lease, if this owner (and, where given, this token) holds it. With no owner:
+    /// whoever holds it.
+    pub fn lock(db: &Db<'_, '_>, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<Held> {
+        let row = db.run(&HOLD, &[job_id.into(), owner.into(), token.into()]);
+        (!row.is_empty()).then(|| Held::from_row(&row))
+    }
+}
+
+/// How an attempt ended.
+#[derive(Default)]
+pub struct Ending<'a> {
+    pub outcome: &'a str,
+    pub error: Option<&'a str>,
+    pub error_class: Option<&'a str>,
+    /// 1 if it counts as an attempt without success.
+    pub costs: i32,
+}
+
+/// Gives a held job back: it rests in `state` until `scheduled_at`.
+pub fn rest(db: &Db<'_, '_>, held: &Held, ending: &Ending<'_>, state: &str, scheduled_at: Micros, now: Micros) {
+    db.run(
+        &REST,
+        &[
+            held.place.job_id.into(),
+            ending.outcome.into(),
+            timestamp(now).into(),
+            ending.error_class.into(),
+            ending.error.into(),
+            ending.costs.into(),
+            timestamp(scheduled_at).into(),
+            state.into(),
+        ],
+    );
+    Place { scheduled_at, ..held.place.clone() }.enter(db, now);
+}
+
+/// Ends a job for good, held or not (its place among the resting ones must be taken out before).
+pub fn finish(db: &Db<'_, '_>, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micros) {
+    db.run(
+        &FINISH,
+        &[
+            job_id.into(),
+            state.into(),
+            ending.outcome.into(),
+            timestamp(now).into(),
+            ending.error_class.into(),
+            ending.error.into(),
+            ending.costs.into(),
+        ],
+    );
+}
+
+/// Ends a job in the dead letters and returns the id of its letter.
+pub fn bury(db: &Db<'_, '_>, job_id: Uuid, ending: &Ending<'_>, moved_by: &str, now: Micros) -> Uuid {
+    finish(db, job_id, "dead_letter", ending, now);
+    let letter = super::enqueue::new_id();
+    let error = ending.error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given");
+    db.run(&DEAD_LETTER, &[letter.into(), job_id.into(), error.into(), moved_by.into(), timestamp(now).into()]);
+    letter
+}
+
+/// Where a job is that someone wants to end.
+pub enum Found {
+    Resting,
+    Held(Held),
+    Finished(String),
+}
+
+/// Takes a job out of the place where it rests, or locks its lease, or says how it ended. A job
+/// that moves meanwhile is looked for again.
+pub fn seize(db: &Db<'_, '_>, job_id: Uuid) -> Found {
+    for _ in 0..100 {
+        if place::take_resting(db, job_id).is_some() {
+            return Found::Resting;
+        }
+        if let Some(held) = Held::lock(db, job_id, None, None) {
+            return Found::Held(held);
+        }
+        match super::answer::state_of(db, job_id) {
+            None => crate::error::unknown_job(job_id),
+            Some(state) if is_finished(&state) => return Found::Finished(state),
+            Some(_) => continue,
+        }
+    }
+    crate::error::raise(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        format!("job {job_id} keeps moving"),
+        "Try again.",
+    )
+}
+
+fn is_finished(state: &str) -> bool {
+    agentq_core::state::JobState::parse(state).is_some_and(|state| state.is_finished())
+}

@@ -1,0 +1,16 @@
+WITH gone AS (
+    DELETE FROM agentq.job_lease WHERE job_id = $1
+    RETURNING job_id, lease_token, picked_at, lease_owner
+), ended AS (
+    INSERT INTO agentq.job_done (job_id, lease_token, finished_at, picked_at, state, outcome, lease_owner, error_class, error)
+    SELECT j.job_id, g.lease_token, $4, coalesce(g.picked_at, j.picked_at), $2,
+           CASE WHEN g.job_id IS NOT NULL THEN $3 END, g.lease_owner, $5, $6
+    FROM agentq.job j LEFT JOIN gone g ON g.job_id = j.job_id
+    WHERE j.job_id = $1
+), freed AS (
+    DELETE FROM agentq.job_key k USING agentq.job j
+    WHERE j.job_id = $1 AND k.idempotency_key = j.idempotency_key AND k.job_id = j.job_id
+)
+UPDATE agentq.job j
+SET attempts = j.attempts + $7, last_error = coalesce($6, j.last_error)
+WHERE j.job_id = $1

@@ -1,0 +1,8 @@
+SELECT j.job_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at, l.lease_owner, j.attempts, j.max_attempts,
+       l.cancel_at IS NOT NULL, l.cancel_reason
+FROM agentq.job_lease l
+JOIN agentq.job j ON j.job_id = l.job_id
+WHERE l.job_id = $1
+  AND ($2 IS NULL OR l.lease_owner = $2)
+  AND ($3 IS NULL OR l.lease_token = $3)
+FOR UPDATE OF l

@@ -1,0 +1,14 @@
+SELECT jsonb_build_object('ok', true, 'code', 'found',
+    'job', to_jsonb(q) || jsonb_build_object(
+        'result', d.result,
+        'error_class', d.error_class,
+        'checkpoint', c.checkpoint,
+        'cancel_requested', l.cancel_at IS NOT NULL,
+        'cancel_reason', CASE WHEN q.state = 'cancelled' THEN d.error ELSE l.cancel_reason END),
+    'attempts', coalesce((SELECT jsonb_agg(to_jsonb(a) - 'job_id' ORDER BY a.attempt_no)
+                          FROM agentq.job_attempt a WHERE a.job_id = q.job_id), '[]'))
+FROM agentq.job_queue q
+LEFT JOIN agentq.job_lease l ON l.job_id = q.job_id
+LEFT JOIN agentq.job_done d ON d.job_id = q.job_id
+LEFT JOIN agentq.job_checkpoint c ON c.job_id = q.job_id
+WHERE q.job_id = $1

@@ -1,0 +1,1 @@
+SELECT state FROM agentq.job_queue WHERE job_id = $1

@@ -1,0 +1,8 @@
+SELECT j.job_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at, l.lease_owner, j.attempts, j.max_attempts,
+       l.cancel_at IS NOT NULL, l.cancel_reason, l.lease_until
+FROM agentq.job_lease l
+JOIN agentq.job j ON j.job_id = l.job_id
+WHERE l.lease_until >= $1 AND l.lease_until <= $2
+ORDER BY l.lease_until
+LIMIT $3
+FOR UPDATE OF l SKIP LOCKED

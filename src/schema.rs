@@ -1,0 +1,26 @@
+//! The table of contents of the schema: every SQL file, in the order in which it is loaded.
+
+use pgrx::prelude::*;
+
+extension_sql_file!(
+    "../sql/base/config.sql",
+    name = "base_config",
+    requires = [
+        base::clock::fn_clock_now,
+        base::config::fn_config_accepts,
+        base::config::fn_config_defaults,
+        base::settings::fn_settings_changed,
+    ],
+);
+extension_sql_file!("../sql/queue/queue.sql", name = "queue_queue", requires = ["base_config"]);
+extension_sql_file!("../sql/queue/job.sql", name = "queue_job", requires = ["queue_queue"]);
+extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job"]);
+extension_sql_file!("../sql/queue/heartbeat.sql", name = "queue_heartbeat", requires = ["queue_dead_letter"]);
+extension_sql_file!("../sql/queue/job_queue.sql", name = "queue_job_queue", requires = ["queue_heartbeat"]);
+extension_sql_file!(
+    "../sql/queue/views.sql",
+    name = "queue_views",
+    requires = ["queue_job_queue", base::config::fn_config_get],
+);
+extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["queue_views"]);
+extension_sql_file!("../sql/functions.sql", name = "functions", finalize);
