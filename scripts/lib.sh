@@ -11,7 +11,7 @@ umask 022
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root"
 
-# A server that inherits these prints a Rust backtrace into its log for every plain SQL error.
+# For servers started from here: with these set, errors raised in Rust would carry backtraces.
 unset RUST_BACKTRACE RUST_LIB_BACKTRACE
 
 # --- how things are said ---------------------------------------------------------------------

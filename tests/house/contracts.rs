@@ -1,0 +1,1 @@
+//! Promises that can be read off the catalog.

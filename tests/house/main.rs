@@ -1,0 +1,3 @@
+//! What holds for the whole extension: its catalog, access, dumps, upgrades, poolers, documents.
+
+mod contracts;

@@ -1,0 +1,3 @@
+//! The queue room, over real connections with several sessions.
+
+mod enqueue;

@@ -1,0 +1,220 @@
+//! Private servers for the tests, run as an unprivileged user and gone when the tests are.
+//!
+//! The environment says where: `AGENTQ_PG_BIN` has the server's programs, `AGENTQ_TEST_DIR` is a
+//! folder that `AGENTQ_RUN_AS` (empty: the caller) may write to. `make test` sets all three.
+
+#![allow(unsafe_code, reason = "tying a server's life to the tests'")]
+
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+fn env(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run the tests with `make test`"))
+}
+
+/// A program of the server under test.
+pub fn pg_bin(program: &str) -> PathBuf {
+    Path::new(&env("AGENTQ_PG_BIN")).join(program)
+}
+
+pub fn project_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ has a parent").to_owned()
+}
+
+/// A command that runs as the unprivileged user, without the tests' own environment quirks.
+pub fn as_server_user(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE").current_dir("/");
+    let user = std::env::var("AGENTQ_RUN_AS").unwrap_or_default();
+    if !user.is_empty() {
+        let id = |flag: &str| -> u32 {
+            let out = Command::new("id").args([flag, &user]).output().expect("id");
+            String::from_utf8_lossy(&out.stdout).trim().parse().expect("a numeric id")
+        };
+        command.uid(id("-u")).gid(id("-g"));
+    }
+    command
+}
+
+fn run(command: &mut Command) -> String {
+    let out = command.stdin(Stdio::null()).output().expect("the program starts");
+    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{command:?} failed:\n{text}");
+    text
+}
+
+/// How a cluster differs from the usual one.
+#[derive(Clone, Default)]
+pub struct Options {
+    pub without_preload: bool,
+    /// Lines for postgresql.conf.
+    pub settings: Vec<String>,
+}
+
+/// A running server. Stopped when dropped, and when the test process ends, however it ends.
+pub struct Cluster {
+    pub port: u16,
+    pub data: PathBuf,
+    server: Option<Child>,
+}
+
+impl Cluster {
+    /// Makes a new cluster and starts it.
+    pub fn start(name: &str, options: &Options) -> Cluster {
+        let data = Self::new_folder(name);
+        run(as_server_user(pg_bin("initdb"))
+            .args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
+            .arg(&data));
+        let mut cluster = Cluster { port: free_port(), data, server: None };
+        let mut settings = vec![
+            "fsync = off".to_owned(),
+            "max_connections = 250".to_owned(),
+            "shared_buffers = 128MB".to_owned(),
+            "wal_level = replica".to_owned(),
+            "max_prepared_transactions = 10".to_owned(),
+            "autovacuum_naptime = 5s".to_owned(),
+        ];
+        if !options.without_preload {
+            settings.push("shared_preload_libraries = 'agentq'".to_owned());
+        }
+        settings.extend(options.settings.iter().cloned());
+        cluster.configure(&settings);
+        cluster.spawn();
+        cluster
+    }
+
+    /// Copies a running cluster as a streaming standby and starts it.
+    pub fn standby_of(primary: &Cluster, name: &str) -> Cluster {
+        let data = Self::new_folder(name);
+        run(as_server_user(pg_bin("pg_basebackup"))
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "-p"])
+            .arg(primary.port.to_string())
+            .arg("-D")
+            .arg(&data));
+        let mut standby = Cluster { port: free_port(), data, server: None };
+        standby.configure(&[]);
+        standby.spawn();
+        standby
+    }
+
+    fn new_folder(name: &str) -> PathBuf {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+        let folder = format!("{name}-{}-{number}", std::process::id());
+        Path::new(&env("AGENTQ_TEST_DIR")).join(folder)
+    }
+
+    fn configure(&self, settings: &[String]) {
+        use std::io::Write;
+        let path = self.data.join("postgresql.conf");
+        let mut file = std::fs::OpenOptions::new().append(true).open(path).expect("postgresql.conf");
+        let own = format!(
+            "port = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\n{}\n",
+            self.port,
+            settings.join("\n")
+        );
+        file.write_all(own.as_bytes()).expect("postgresql.conf is writable");
+    }
+
+    /// Starts the server from a thread that never ends: the kernel tells the server to stop when
+    /// that thread dies, which is when the tests are over.
+    fn spawn(&mut self) {
+        let log = std::fs::File::create(self.data.join("server.log")).expect("a log file");
+        let mut command = as_server_user(pg_bin("postgres"));
+        command.arg("-D").arg(&self.data).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        // SAFETY: prctl is async-signal-safe and touches only the child.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGQUIT);
+                Ok(())
+            });
+        }
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            sender.send(command.spawn().expect("the server starts")).expect("someone listens");
+            loop {
+                std::thread::park();
+            }
+        });
+        self.server = Some(receiver.recv().expect("the keeper answers"));
+        self.wait_until_up();
+    }
+
+    fn wait_until_up(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.try_connect("postgres").is_err() {
+            assert!(Instant::now() < deadline, "the server does not come up:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn try_connect(&self, database: &str) -> Result<postgres::Client, postgres::Error> {
+        postgres::Client::connect(&self.url(database), postgres::NoTls)
+    }
+
+    pub fn url(&self, database: &str) -> String {
+        format!("host=127.0.0.1 port={} user=postgres dbname={database}", self.port)
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.data.join("server.log")).unwrap_or_default()
+    }
+
+    /// kill -9 of the whole server, then a new start on the same data.
+    pub fn crash_and_restart(&mut self) {
+        let server = self.server.as_mut().expect("it runs");
+        // Backends notice the death of the postmaster by themselves.
+        server.kill().expect("kill -9");
+        server.wait().expect("it is dead");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            std::fs::remove_file(self.data.join("postmaster.pid")).ok();
+            self.spawn_quietly();
+            if self.server.as_mut().is_some_and(|s| matches!(s.try_wait(), Ok(None))) && self.try_connect("postgres").is_ok() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the server does not recover:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn spawn_quietly(&mut self) {
+        if self.server.as_mut().is_some_and(|s| matches!(s.try_wait(), Ok(None))) {
+            std::thread::sleep(Duration::from_millis(200));
+            return;
+        }
+        let log = std::fs::OpenOptions::new().append(true).open(self.data.join("server.log")).expect("a log");
+        let mut command = as_server_user(pg_bin("postgres"));
+        command.arg("-D").arg(&self.data).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        self.server = Some(command.spawn().expect("the server starts"));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+
+    /// Stops the server in an orderly way.
+    pub fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            // SAFETY: signals a process that this one started and has not yet waited for.
+            unsafe { libc::kill(server.id() as i32, libc::SIGINT) };
+            server.wait().ok();
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop();
+        std::fs::remove_dir_all(&self.data).ok();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it has an address").port()
+}
