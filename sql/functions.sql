@@ -1,5 +1,4 @@
--- What the functions written in Rust are for, with which settings they run, and that nothing is for
--- PUBLIC.
+-- What the functions written in Rust are for, and that nothing is for PUBLIC.
 COMMENT ON FUNCTION agentq.fn_clock_now IS 'agentq''s time: the real one, unless a test moved this session''s clock with agentq.clock_offset.';
 COMMENT ON FUNCTION agentq.fn_version IS 'Version of the library that is loaded.';
 COMMENT ON FUNCTION agentq.fn_config_accepts IS 'Whether a configuration key is known and accepts a value.';
@@ -29,24 +28,6 @@ COMMENT ON FUNCTION agentq.fn_queue_pause IS 'Stops giving out jobs of a queue; 
 COMMENT ON FUNCTION agentq.fn_queue_resume IS 'Gives out jobs of a queue again.';
 COMMENT ON FUNCTION agentq.fn_queue_heartbeat_tick IS 'An executor''s sign of life.';
 COMMENT ON FUNCTION agentq.fn_queue_stale_check IS 'Which executors are fresh, in warning or stale. Reads only, and works on a standby.';
-
--- The statements inside these functions are planned once and kept. These settings leave the planner
--- one shape for each, by index, so that no statistics, however stale, can flip a plan.
-DO $$
-DECLARE
-    v_function regprocedure;
-BEGIN
-    FOR v_function IN
-        SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
-        WHERE p.pronamespace = 'agentq'::regnamespace AND p.prosecdef AND l.lanname = 'c'
-    LOOP
-        EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', v_function);
-        EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', v_function);
-        EXECUTE format('ALTER FUNCTION %s SET enable_bitmapscan = off', v_function);
-        EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off', v_function);
-        EXECUTE format('ALTER FUNCTION %s SET enable_mergejoin = off', v_function);
-    END LOOP;
-END $$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;

@@ -1,14 +1,19 @@
 //! The only place that talks to the server's SQL interface.
 //!
-//! A statement is planned once per session and kept. Every function of the extension carries the
-//! settings that make the plan the same whatever the statistics say (see `sql/queue/functions.sql`).
+//! A statement is planned once per session, as a generic plan, and kept. It is planned with every
+//! way of reading a table switched off but the one by index, so that no statistics, however stale,
+//! can flip its plan. A plan that the server made again behind our back, without these settings, is
+//! thrown away after its one use.
+
+#![allow(unsafe_code, reason = "kept plans with planning options are not in the safe interface")]
 
 use crate::json::Jsonb;
 use pgrx::datum::DatumWithOid;
+use pgrx::spi::Spi;
 use pgrx::{FromDatum, IntoDatum, pg_sys};
-use pgrx::spi::{OwnedPreparedStatement, Spi, SpiClient, SpiTupleTable};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ffi::{CStr, CString};
 use std::rc::Rc;
 
 /// A statement and the types of its parameters.
@@ -28,55 +33,176 @@ macro_rules! statement {
 }
 pub(crate) use statement;
 
+/// Planner settings in force while a statement is planned.
+const PLANNED_WITH: [(&CStr, &CStr); 5] = [
+    (c"enable_seqscan", c"off"),
+    (c"enable_bitmapscan", c"off"),
+    (c"enable_hashjoin", c"off"),
+    (c"enable_mergejoin", c"off"),
+    (c"jit", c"off"),
+];
+
+/// A kept plan, and which of the server's makings of it was made with our settings.
+struct Plan {
+    plan: pg_sys::SPIPlanPtr,
+    generation: Cell<i32>,
+}
+
 thread_local! {
-    static PLANS: RefCell<HashMap<*const u8, Rc<OwnedPreparedStatement>>> = RefCell::default();
+    static PLANS: RefCell<HashMap<*const u8, Rc<Plan>>> = RefCell::default();
 }
 
 /// An open connection to the SQL interface, for the length of one function call.
-pub struct Db<'a, 'c>(&'a SpiClient<'c>);
+pub struct Db(());
 
 /// Runs `work` with a connection. What it returns must not point into rows: see
 /// `Jsonb::beyond_connection`.
-pub fn connect<R>(work: impl FnOnce(&Db<'_, '_>) -> R) -> R {
-    Spi::connect(|client| work(&Db(client)))
+pub fn connect<R>(work: impl FnOnce(&Db) -> R) -> R {
+    Spi::connect(|_| work(&Db(())))
 }
 
-impl<'c> Db<'_, 'c> {
+impl Db {
     /// Runs a statement on a fresh snapshot and returns its rows, positioned at the first. A
     /// statement that changes nothing assigns no transaction id.
-    pub fn run(&self, statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows<'c> {
+    pub fn run(&self, statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
+        assert_eq!(args.len(), statement.types.len(), "arguments of {}", statement.sql);
         let plan = self.plan(statement);
-        Rows(self.0.select(&*plan, None, args).unwrap_or_else(|error| panic!("{error}")).first())
+        let rows = if plan.is_current() {
+            execute(plan.plan, args)
+        } else {
+            let rows = with_settings(|| execute(plan.plan, args));
+            plan.generation.set(plan.made());
+            rows
+        };
+        if plan.made() != plan.generation.get() {
+            PLANS.with_borrow_mut(|plans| plans.remove(&statement.sql.as_ptr()));
+        }
+        rows
     }
 
-    fn plan(&self, statement: &Statement) -> Rc<OwnedPreparedStatement> {
+    fn plan(&self, statement: &Statement) -> Rc<Plan> {
         let key = statement.sql.as_ptr();
         if let Some(plan) = PLANS.with_borrow(|plans| plans.get(&key).cloned()) {
             return plan;
         }
-        let types: Vec<pgrx::PgOid> = statement.types.iter().map(|oid| (*oid).into()).collect();
-        let plan = self.0.prepare_mut(statement.sql, &types).unwrap_or_else(|e| panic!("{e}"));
-        let plan = Rc::new(plan.keep());
+        let sql = CString::new(statement.sql).expect("a statement has no NUL");
+        let mut types = statement.types.to_vec();
+        // SAFETY: connected; the text and the types outlive the call, which copies them.
+        let plan = unsafe {
+            let options = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
+            let plan = pg_sys::SPI_prepare_cursor(sql.as_ptr(), types.len() as i32, types.as_mut_ptr(), options);
+            assert!(!plan.is_null(), "cannot prepare {}", statement.sql);
+            pg_sys::SPI_keepplan(plan);
+            plan
+        };
+        let plan = Rc::new(Plan { plan, generation: Cell::new(-1) });
         PLANS.with_borrow_mut(|plans| plans.insert(key, Rc::clone(&plan)));
         plan
     }
 }
 
-/// The rows of a statement.
-pub struct Rows<'c>(SpiTupleTable<'c>);
+impl Plan {
+    /// The server's own record of the statement: a kept plan of ours has exactly one.
+    fn source(&self) -> &pg_sys::CachedPlanSource {
+        // SAFETY: the plan is kept until it is dropped, and its list of sources with it.
+        unsafe {
+            let sources = pg_sys::SPI_plan_get_plan_sources(self.plan);
+            &*(*(*sources).elements).ptr_value.cast::<pg_sys::CachedPlanSource>()
+        }
+    }
 
-impl Rows<'_> {
+    /// How often the server has made this plan.
+    fn made(&self) -> i32 {
+        self.source().generation
+    }
+
+    /// Whether the plan made with our settings is still good.
+    fn is_current(&self) -> bool {
+        let source = self.source();
+        // SAFETY: a generic plan that is there is owned by its source.
+        let plan_is_valid = unsafe { source.gplan.as_ref() }.is_some_and(|plan| plan.is_valid);
+        source.is_valid && plan_is_valid && source.generation == self.generation.get()
+    }
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        // SAFETY: no one else holds it.
+        unsafe { pg_sys::SPI_freeplan(self.plan) };
+    }
+}
+
+/// Runs `work` with the planner settings, which an error undoes with the transaction.
+fn with_settings<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: plain calls of the server's, on names and values that live forever.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        for (name, value) in PLANNED_WITH {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
+        let result = work();
+        pg_sys::AtEOXact_GUC(true, level);
+        result
+    }
+}
+
+fn execute(plan: pg_sys::SPIPlanPtr, args: &[DatumWithOid<'_>]) -> Rows {
+    const NULL: core::ffi::c_char = b'n' as core::ffi::c_char;
+    const VALUE: core::ffi::c_char = b' ' as core::ffi::c_char;
+    let (mut values, mut nulls): (Vec<pg_sys::Datum>, Vec<core::ffi::c_char>) = args
+        .iter()
+        .map(|arg| arg.datum().map_or((pg_sys::Datum::from(0), NULL), |datum| (datum.sans_lifetime(), VALUE)))
+        .unzip();
+    // SAFETY: connected; values and nulls are as many as the plan's parameters, which `run` checked.
+    unsafe {
+        pg_sys::SPI_tuptable = std::ptr::null_mut();
+        let code = pg_sys::SPI_execute_plan(plan, values.as_mut_ptr(), nulls.as_mut_ptr(), false, 0);
+        assert!(code >= 0, "SPI_execute_plan answered {code}");
+        let table = pg_sys::SPI_tuptable;
+        let len = if table.is_null() { 0 } else { (*table).numvals as usize };
+        Rows { table, len, current: 0 }
+    }
+}
+
+/// The rows of a statement, read one at a time.
+pub struct Rows {
+    table: *mut pg_sys::SPITupleTable,
+    len: usize,
+    current: usize,
+}
+
+impl Rows {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len == 0
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.len
     }
 
     /// A column of the present row; columns count from 1.
     pub fn get<T: FromDatum + IntoDatum>(&self, column: usize) -> Option<T> {
-        self.0.get(column).unwrap_or_else(|error| panic!("{error}"))
+        assert!(self.current < self.len, "there is no such row");
+        // SAFETY: the table lives until the connection ends, the row is in it, and the column's
+        // type is checked to be the one asked for.
+        unsafe {
+            let descriptor = (*self.table).tupdesc;
+            let oid = pg_sys::SPI_gettypeid(descriptor, column as i32);
+            assert!(T::is_compatible_with(oid), "column {column} is of another type");
+            let mut is_null = false;
+            let tuple = *(*self.table).vals.add(self.current);
+            let datum = pg_sys::SPI_getbinval(tuple, descriptor, column as i32, &mut is_null);
+            T::from_polymorphic_datum(datum, is_null, oid)
+        }
     }
 
     /// A column that is never NULL.
@@ -91,9 +217,9 @@ impl Rows<'_> {
 
     /// Calls `each` with every row in turn.
     pub fn each(mut self, mut each: impl FnMut(&Self)) {
-        for _ in 0..self.len() {
+        while self.current < self.len {
             each(&self);
-            self.0.next();
+            self.current += 1;
         }
     }
 }

@@ -14,34 +14,24 @@
 CREATE TABLE agentq.job (
     job_id          uuid NOT NULL,
     queue_id        integer NOT NULL,
-    priority        integer NOT NULL,
-    attempts        integer NOT NULL DEFAULT 0,
-    max_attempts    integer NOT NULL,
+    priority        agentq.job_count NOT NULL,
+    attempts        agentq.job_count NOT NULL DEFAULT 0,
+    max_attempts    agentq.job_limit NOT NULL,
     scheduled_at    timestamptz NOT NULL,
     created_at      timestamptz NOT NULL,
     updated_at      timestamptz NOT NULL,
     picked_at       timestamptz,
     run_id          uuid,
-    resting_state   text COLLATE "C" NOT NULL DEFAULT 'queued',
-    job_kind        text COLLATE "C" NOT NULL,
-    actor           text NOT NULL,
-    idempotency_key text COLLATE "C",
+    resting_state   agentq.job_resting_state NOT NULL DEFAULT 'queued',
+    job_kind        agentq.job_name NOT NULL,
+    actor           agentq.job_name NOT NULL,
+    idempotency_key agentq.job_key_text,
     source_ref      text,
     target_ref      text,
     payload_ref     text,
     last_error      text,
-    payload_json    jsonb NOT NULL DEFAULT '{}',
-    CONSTRAINT job_pkey PRIMARY KEY (job_id),
-    CONSTRAINT job_queue_kind_check CHECK (btrim(job_kind) <> '' AND octet_length(job_kind) <= 200),
-    CONSTRAINT job_queue_actor_check CHECK (btrim(actor) <> ''),
-    CONSTRAINT job_queue_key_check CHECK (btrim(idempotency_key) <> '' AND octet_length(idempotency_key) <= 1000),
-    CONSTRAINT job_queue_priority_check CHECK (priority >= 0),
-    CONSTRAINT job_queue_attempts_check CHECK (attempts >= 0),
-    CONSTRAINT job_queue_max_attempts_check CHECK (max_attempts >= 1),
-    CONSTRAINT job_queue_resting_state_check CHECK (resting_state IN ('queued', 'retry_waiting')),
-    CONSTRAINT job_queue_payload_object_check CHECK (jsonb_typeof(payload_json) = 'object'),
-    CONSTRAINT job_queue_payload_safe_check CHECK (NOT payload_json ?| ARRAY['body', 'content', 'raw',
-        'vector', 'embedding', 'secret', 'token', 'password', 'ssn', 'personal_data'])
+    payload_json    agentq.job_payload NOT NULL DEFAULT '{}',
+    CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
 COMMENT ON COLUMN agentq.job.job_id IS 'Time-ordered id, so that its index stays warm.';
@@ -70,8 +60,8 @@ CREATE TABLE agentq.job_ready (
     any_queue_id integer NOT NULL,
     priority     integer NOT NULL,
     job_id       uuid NOT NULL,
-    job_kind     text COLLATE "C" NOT NULL,
-    CONSTRAINT job_ready_queue_check CHECK (any_queue_id = queue_id)
+    keyed        boolean NOT NULL,
+    job_kind     text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 -- Claims that name a kind, and claims that take any kind, each read one of these from the front:
 -- highest priority, then schedule, then age, without a sort. The queue stands in two columns, one
@@ -84,6 +74,7 @@ COMMENT ON COLUMN agentq.job_ready.queue_id IS 'As in job.';
 COMMENT ON COLUMN agentq.job_ready.any_queue_id IS 'The queue again, for claims of any kind.';
 COMMENT ON COLUMN agentq.job_ready.priority IS 'As in job.';
 COMMENT ON COLUMN agentq.job_ready.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_ready.keyed IS 'Whether it has an idempotency key of its own.';
 COMMENT ON COLUMN agentq.job_ready.job_kind IS 'As in job.';
 
 CREATE TABLE agentq.job_waiting (
@@ -102,12 +93,10 @@ CREATE TABLE agentq.job_lease (
     picked_at     timestamptz NOT NULL,
     started_at    timestamptz,
     cancel_at     timestamptz,
-    lease_owner   text NOT NULL,
+    keyed         boolean NOT NULL,
+    lease_owner   agentq.job_name NOT NULL,
     cancel_reason text,
-    idempotency_key text COLLATE "C",
-    CONSTRAINT job_lease_pkey PRIMARY KEY (job_id),
-    CONSTRAINT job_lease_owner_check CHECK (btrim(lease_owner) <> '' AND octet_length(lease_owner) <= 200),
-    CONSTRAINT job_lease_cancel_check CHECK (cancel_at IS NOT NULL OR cancel_reason IS NULL)
+    CONSTRAINT job_lease_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX job_lease_until_idx ON agentq.job_lease (lease_until);
 COMMENT ON TABLE agentq.job_lease IS 'Storage: jobs that a worker holds, until when, and with which token.';
@@ -119,24 +108,21 @@ COMMENT ON COLUMN agentq.job_lease.started_at IS 'When the holder said it had be
 COMMENT ON COLUMN agentq.job_lease.cancel_at IS 'When someone asked to cancel it.';
 COMMENT ON COLUMN agentq.job_lease.lease_owner IS 'Who holds it.';
 COMMENT ON COLUMN agentq.job_lease.cancel_reason IS 'Why it is to be cancelled.';
-COMMENT ON COLUMN agentq.job_lease.idempotency_key IS 'As in job, so that an ack can free it.';
+COMMENT ON COLUMN agentq.job_lease.keyed IS 'Whether an ack must free its idempotency key.';
 
 CREATE TABLE agentq.job_done (
     job_id      uuid NOT NULL,
     lease_token uuid,
     finished_at timestamptz NOT NULL,
     picked_at   timestamptz,
-    state       text COLLATE "C" NOT NULL,
-    outcome     text COLLATE "C",
-    lease_owner text,
+    state       agentq.job_finished_state NOT NULL,
+    outcome     agentq.job_outcome,
+    lease_owner agentq.job_name,
     error_class text,
     error       text,
     result      jsonb,
     CONSTRAINT job_done_pkey PRIMARY KEY (job_id),
-    CONSTRAINT job_queue_state_check CHECK (state IN ('succeeded', 'failed', 'dead_letter', 'cancelled', 'cleaned')),
-    CONSTRAINT job_done_attempt_check CHECK ((outcome IS NULL) = (lease_token IS NULL)
-        AND (outcome IS NULL) = (lease_owner IS NULL) AND (outcome IS NULL OR picked_at IS NOT NULL)),
-    CONSTRAINT job_done_outcome_check CHECK (outcome IN ('succeeded', 'failed', 'lease_expired', 'cancelled', 'dead_letter'))
+    CONSTRAINT job_done_attempt_check CHECK (num_nulls(outcome, lease_token, lease_owner) IN (0, 3))
 );
 COMMENT ON TABLE agentq.job_done IS 'Storage: finished jobs, each with the attempt that ended it. Written once.';
 COMMENT ON COLUMN agentq.job_done.job_id IS 'The job.';
@@ -155,12 +141,11 @@ CREATE TABLE agentq.job_attempt_log (
     lease_token uuid NOT NULL,
     began_at    timestamptz NOT NULL,
     ended_at    timestamptz NOT NULL,
-    outcome     text COLLATE "C" NOT NULL,
-    lease_owner text NOT NULL,
+    outcome     agentq.job_outcome NOT NULL,
+    lease_owner agentq.job_name NOT NULL,
     error_class text,
     error       text,
-    CONSTRAINT job_attempt_log_pkey PRIMARY KEY (job_id, lease_token),
-    CONSTRAINT job_attempt_log_outcome_check CHECK (outcome IN ('failed', 'lease_expired', 'released', 'snoozed'))
+    CONSTRAINT job_attempt_log_pkey PRIMARY KEY (job_id, lease_token)
 );
 COMMENT ON TABLE agentq.job_attempt_log IS 'Storage: attempts that ended without ending their job. Read job_attempt instead.';
 COMMENT ON COLUMN agentq.job_attempt_log.job_id IS 'The job.';

@@ -1,25 +1,25 @@
 -- The queue as people see it: every job, in every state, whatever the storage.
 CREATE VIEW agentq.job_queue AS
 SELECT j.job_id,
-       j.job_kind,
-       CASE WHEN d.job_id IS NOT NULL THEN d.state
-            WHEN l.job_id IS NULL THEN j.resting_state
+       j.job_kind::text AS job_kind,
+       CASE WHEN d.job_id IS NOT NULL THEN d.state::text
+            WHEN l.job_id IS NULL THEN j.resting_state::text
             WHEN l.started_at IS NULL THEN 'leased'
             ELSE 'in_progress' END AS state,
        j.source_ref,
        j.target_ref,
        j.payload_ref,
-       j.payload_json,
-       j.priority,
+       j.payload_json::jsonb AS payload_json,
+       j.priority::integer AS priority,
        j.scheduled_at,
        coalesce(l.picked_at, d.picked_at, j.picked_at) AS picked_at,
        d.finished_at,
-       l.lease_owner,
+       l.lease_owner::text AS lease_owner,
        l.lease_until,
-       j.attempts,
-       j.max_attempts,
-       coalesce(j.idempotency_key, j.job_id::text) AS idempotency_key,
-       j.actor,
+       j.attempts::integer AS attempts,
+       j.max_attempts::integer AS max_attempts,
+       coalesce(j.idempotency_key::text, j.job_id::text) AS idempotency_key,
+       j.actor::text AS actor,
        j.run_id,
        j.last_error,
        j.created_at,
@@ -137,7 +137,8 @@ COMMENT ON TRIGGER job_queue_delete ON agentq.job_queue IS 'A DELETE is refused.
 CREATE VIEW agentq.job_attempt AS
 SELECT a.job_id,
        (row_number() OVER (PARTITION BY a.job_id ORDER BY a.began_at, a.lease_token))::integer AS attempt_no,
-       a.lease_token, a.lease_owner, a.began_at, a.ended_at, a.outcome, a.error_class, a.error
+       a.lease_token, a.lease_owner::text AS lease_owner, a.began_at, a.ended_at, a.outcome::text AS outcome,
+       a.error_class, a.error
 FROM (
     SELECT job_id, lease_token, lease_owner, began_at, ended_at, outcome, error_class, error
     FROM agentq.job_attempt_log

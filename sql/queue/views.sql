@@ -133,7 +133,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, agentq, pg_te
     UNION ALL
     SELECT 'the ready row does not agree with its job', r.job_id
     FROM agentq.job_ready r JOIN agentq.job j ON j.job_id = r.job_id
-    WHERE (r.queue_id, r.job_kind, r.priority, r.scheduled_at) IS DISTINCT FROM (j.queue_id, j.job_kind, j.priority, j.scheduled_at)
+    WHERE (r.queue_id, r.any_queue_id, r.job_kind, r.priority, r.scheduled_at)
+        IS DISTINCT FROM (j.queue_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at)
     UNION ALL
     SELECT 'the waiting row does not agree with its job', w.job_id
     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id

@@ -27,7 +27,7 @@ pub fn closed_substrate(settings: &Settings) -> Option<Jsonb> {
 }
 
 /// What the caller sees when it no longer, or not yet, holds the job. An unknown job is an error.
-pub fn lease_lost(db: &Db<'_, '_>, job_id: Uuid) -> Jsonb {
+pub fn lease_lost(db: &Db, job_id: Uuid) -> Jsonb {
     let state = state_of(db, job_id).unwrap_or_else(|| unknown_job(job_id));
     Jsonb::from_value(json!({
         "ok": false,
@@ -49,7 +49,7 @@ pub fn already_finished(job_id: Uuid, state: &str) -> Jsonb {
     }))
 }
 
-pub fn state_of(db: &Db<'_, '_>, job_id: Uuid) -> Option<String> {
+pub fn state_of(db: &Db, job_id: Uuid) -> Option<String> {
     let row = db.run(&JOB_STATE, &[job_id.into()]);
     (!row.is_empty()).then(|| row.must(1))
 }

@@ -205,7 +205,7 @@ fn run_id(text: &str) -> Result<Uuid, Refusal> {
 }
 
 /// Takes the keys of the batch; jobs whose key is in use are answered as duplicates and dropped.
-fn take_keys(db: &Db<'_, '_>, jobs: &mut Vec<Job>, answers: &mut [Value]) -> usize {
+fn take_keys(db: &Db, jobs: &mut Vec<Job>, answers: &mut [Value]) -> usize {
     let mut wanted: BTreeMap<&str, Uuid> = BTreeMap::new();
     for job in jobs.iter() {
         if let Some(key) = &job.key {
@@ -224,7 +224,7 @@ fn take_keys(db: &Db<'_, '_>, jobs: &mut Vec<Job>, answers: &mut [Value]) -> usi
         let keys: Vec<String> = open.iter().map(|(key, _)| (**key).to_owned()).collect();
         // A job without a key of its own answers to its id.
         let as_ids: Vec<Uuid> = keys.iter().filter_map(|key| as_id(key)).collect();
-        let mut keep = |row: &db::Rows<'_>| {
+        let mut keep = |row: &db::Rows| {
             holders.insert(row.must(1), row.must(2));
         };
         db.run(&KEYS_HOLDERS, &[keys.into(), as_ids.into()]).each(&mut keep);
@@ -246,7 +246,7 @@ fn take_keys(db: &Db<'_, '_>, jobs: &mut Vec<Job>, answers: &mut [Value]) -> usi
     before - jobs.len()
 }
 
-fn write(db: &Db<'_, '_>, source: Jsonb, jobs: &[Job], now: Micros) {
+fn write(db: &Db, source: Jsonb, jobs: &[Job], now: Micros) {
     if jobs.is_empty() {
         return;
     }

@@ -24,16 +24,15 @@ use std::rc::Rc;
 statement!(LOOK_KIND, "sql/look_kind.sql", [INT4OID, TEXTOID]);
 statement!(LOOK_ANY, "sql/look_any.sql", [INT4OID]);
 
-/// Declares a claim from the part that picks, the part that takes and the part that answers.
+/// Declares a claim from its parts: what picks (and takes) the rows, what leases them, and what
+/// answers.
 macro_rules! claim_statement {
-    ($name:ident, $pick:literal, $answer:literal) => {
-        static $name: Statement = Statement {
-            sql: concat!(include_str!($pick), include_str!("sql/claim_take.sql"), include_str!($answer)),
-            types: &CLAIM_TYPES,
-        };
+    ($name:ident, $($part:literal),+) => {
+        static $name: Statement =
+            Statement { sql: concat!($(include_str!($part)),+), types: &CLAIM_TYPES };
     };
 }
-const CLAIM_TYPES: [pg_sys::Oid; 9] = [
+const CLAIM_TYPES: [pg_sys::Oid; 10] = [
     pg_sys::TEXTOID,
     pg_sys::TIMESTAMPTZOID,
     pg_sys::INT8OID,
@@ -43,12 +42,13 @@ const CLAIM_TYPES: [pg_sys::Oid; 9] = [
     pg_sys::INT4ARRAYOID,
     pg_sys::TIMESTAMPTZARRAYOID,
     pg_sys::UUIDARRAYOID,
+    pg_sys::TEXTARRAYOID,
 ];
-claim_statement!(CLAIM_KIND_ONE, "sql/claim_kind.sql", "sql/claim_one.sql");
-claim_statement!(CLAIM_KIND_BATCH, "sql/claim_kind.sql", "sql/claim_batch.sql");
-claim_statement!(CLAIM_ANY_ONE, "sql/claim_any.sql", "sql/claim_one.sql");
-claim_statement!(CLAIM_ANY_BATCH, "sql/claim_any.sql", "sql/claim_batch.sql");
-claim_statement!(CLAIM_MANY_BATCH, "sql/claim_many.sql", "sql/claim_batch.sql");
+claim_statement!(KIND_ONE, "sql/claim_kind_one.sql", "sql/claim_lease.sql", "sql/claim_one.sql");
+claim_statement!(ANY_ONE, "sql/claim_any_one.sql", "sql/claim_lease.sql", "sql/claim_one.sql");
+claim_statement!(KIND, "sql/claim_kind.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
+claim_statement!(ANY, "sql/claim_any.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
+claim_statement!(MANY, "sql/claim_many.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
 
 /// Jobs that a claim moves from waiting to ready at most, beside those it takes itself.
 const PROMOTE_AT_MOST: i64 = 16;
@@ -190,7 +190,7 @@ impl Lane {
     }
 
     /// Finds the first row of each priority, from the front of the index.
-    fn look(&self, db: &Db<'_, '_>, reading: &mut Reading) -> Vec<Slot> {
+    fn look(&self, db: &Db, reading: &mut Reading) -> Vec<Slot> {
         let look = reading.begin_look();
         let rows = match &self.kind {
             Some(kind) => db.run(&LOOK_KIND, &[self.queue.queue_id.into(), kind.as_str().into()]),
@@ -208,7 +208,7 @@ impl Lane {
 }
 
 impl Claim<'_> {
-    fn run(&self, db: &Db<'_, '_>, batch: bool) -> Option<Jsonb> {
+    fn run(&self, db: &Db, batch: bool) -> Option<Jsonb> {
         let mut moved = reap::when_due(db, self.now) > 0;
         moved |= place::promote_due(db, self.now, PROMOTE_AT_MOST + self.limit) > 0;
         self.scan(db, batch, moved).or_else(|| {
@@ -220,7 +220,7 @@ impl Claim<'_> {
 
     /// Scans from the marks, or in full if there are none, or if this transaction has put rows in
     /// that the marks do not know. A scan that finds nothing is made again in full.
-    fn scan(&self, db: &Db<'_, '_>, batch: bool, full: bool) -> Option<Jsonb> {
+    fn scan(&self, db: &Db, batch: bool, full: bool) -> Option<Jsonb> {
         let mut readings: Vec<Reading> = self.lanes.iter().map(|lane| Reading::of(lane.name())).collect();
         let mut looked = true;
         let mut slots: Vec<Vec<Slot>> = Vec::with_capacity(self.lanes.len());
@@ -247,7 +247,7 @@ impl Claim<'_> {
     /// Takes the first jobs found from these slots on.
     fn take(
         &self,
-        db: &Db<'_, '_>,
+        db: &Db,
         batch: bool,
         readings: &[Reading],
         slots: &[Vec<Slot>],
@@ -259,11 +259,12 @@ impl Claim<'_> {
         let lanes = || self.lanes.iter().zip(slots).flat_map(|(lane, slots)| slots.iter().map(move |s| (lane, s)));
         let queue_ids: Vec<i32> = lanes().map(|(lane, _)| lane.queue.queue_id).collect();
         let kinds: Vec<Option<&str>> = lanes().map(|(lane, _)| lane.kind.as_deref()).collect();
+        let queues: Vec<&str> = lanes().map(|(lane, _)| lane.queue.queue.as_str()).collect();
         let untils: Vec<TimestampWithTimeZone> = lanes().map(|(lane, _)| self.lease_until(lane)).collect();
         let priorities: Vec<i32> = lanes().map(|(_, slot)| slot.priority).collect();
         let ats: Vec<TimestampWithTimeZone> = lanes().map(|(_, slot)| timestamp(slot.from.at)).collect();
         let ids: Vec<Uuid> = lanes().map(|(_, slot)| Uuid::from_bytes(slot.from.id)).collect();
-        let args: [DatumWithOid<'_>; 9] = [
+        let args: [DatumWithOid<'_>; 10] = [
             self.owner.into(),
             timestamp(self.now).into(),
             self.limit.into(),
@@ -273,18 +274,22 @@ impl Claim<'_> {
             priorities.into(),
             ats.into(),
             ids.into(),
+            queues.into(),
         ];
-        let statement = match (self.lanes.as_slice(), batch) {
-            ([Lane { kind: Some(_), .. }], false) => &CLAIM_KIND_ONE,
-            ([Lane { kind: Some(_), .. }], true) => &CLAIM_KIND_BATCH,
-            ([Lane { kind: None, .. }], false) => &CLAIM_ANY_ONE,
-            ([Lane { kind: None, .. }], true) => &CLAIM_ANY_BATCH,
-            _ => &CLAIM_MANY_BATCH,
-        };
-        let row = db.run(statement, &args);
-        if std::ptr::eq(statement, &raw const CLAIM_KIND_ONE) || std::ptr::eq(statement, &raw const CLAIM_ANY_ONE) {
+        // The common case, one job from one priority of one lane, has a plan of its own: half of
+        // what a small statement costs is setting up the nodes of its plan.
+        if let ([lane], 1, 1) = (self.lanes.as_slice(), total, self.limit)
+            && !batch
+        {
+            let row = db.run(if lane.kind.is_some() { &KIND_ONE } else { &ANY_ONE }, &args);
             return (!row.is_empty()).then(|| self.took_one(&row, readings, slots));
         }
+        let statement = match self.lanes.as_slice() {
+            [Lane { kind: Some(_), .. }] => &KIND,
+            [Lane { kind: None, .. }] => &ANY,
+            _ => &MANY,
+        };
+        let row = db.run(statement, &args);
         (row.must::<i64>(2) > 0).then(|| self.took_batch(&row, batch, readings, slots))
     }
 
@@ -293,7 +298,7 @@ impl Claim<'_> {
         timestamp(self.now + i64::from(seconds) * 1_000_000)
     }
 
-    fn took_one(&self, row: &Rows<'_>, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
+    fn took_one(&self, row: &Rows, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
         let place = Place {
             queue_id: row.must(2),
             job_kind: row.must(3),
@@ -306,7 +311,7 @@ impl Claim<'_> {
         row.json(1)
     }
 
-    fn took_batch(&self, row: &Rows<'_>, batch: bool, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
+    fn took_batch(&self, row: &Rows, batch: bool, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
         let queue_ids: Vec<i32> = row.must(3);
         let kinds: Vec<String> = row.must(4);
         let priorities: Vec<i32> = row.must(5);

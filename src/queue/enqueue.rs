@@ -159,7 +159,7 @@ pub fn as_id(key: &str) -> Option<Uuid> {
 }
 
 /// Takes the key for a new job; answers with the job that holds it, if one does.
-fn take_key(db: &Db<'_, '_>, key: &str, job_id: Uuid) -> Option<Jsonb> {
+fn take_key(db: &Db, key: &str, job_id: Uuid) -> Option<Jsonb> {
     // A job without a key of its own answers to its id.
     let as_id = as_id(key);
     for _ in 0..100 {

@@ -16,12 +16,13 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 statement!(ACK, "sql/ack.sql", [UUIDOID, TEXTOID, UUIDOID, TIMESTAMPTZOID, JSONBOID]);
+statement!(KEY_FREE, "sql/key_free.sql", [UUIDOID]);
 statement!(CANCEL_HELD, "sql/cancel_held.sql", [UUIDOID, TIMESTAMPTZOID, TEXTOID]);
 statement!(CALLER, "sql/caller.sql", []);
 statement!(JOB_PURGE, "sql/job_purge.sql", [TIMESTAMPTZOID, INT8OID]);
 
 /// The role that opened the session: who acts, whatever the function's own rights are.
-pub fn caller(db: &Db<'_, '_>) -> String {
+pub fn caller(db: &Db) -> String {
     db.run(&CALLER, &[]).must(1)
 }
 
@@ -72,7 +73,15 @@ fn fn_job_ack(
     db::connect(|db| {
         let args = [job_id.into(), owner.into(), p_lease_token.into(), now.into(), p_result.into()];
         let row = db.run(&ACK, &args);
-        if row.is_empty() { answer::lease_lost(db, job_id).beyond_connection() } else { row.json(1) }
+        if row.is_empty() {
+            return answer::lease_lost(db, job_id).beyond_connection();
+        }
+        let keyed: bool = row.must(2);
+        let answer = row.json(1);
+        if keyed {
+            db.run(&KEY_FREE, &[job_id.into()]);
+        }
+        answer
     })
 }
 
@@ -81,7 +90,7 @@ fn with_held(
     job_id: Option<Uuid>,
     owner: Option<&str>,
     token: Option<Uuid>,
-    end: impl FnOnce(&Db<'_, '_>, &Settings, &Held, Micros) -> Jsonb,
+    end: impl FnOnce(&Db, &Settings, &Held, Micros) -> Jsonb,
 ) -> Jsonb {
     let settings = Settings::current();
     if let Some(closed) = answer::closed_substrate(&settings) {
@@ -136,7 +145,7 @@ fn fn_job_fail_or_retry(
 }
 
 /// Gives a held job back without cost, unless someone asked to cancel it meanwhile.
-fn give_back(db: &Db<'_, '_>, held: &Held, outcome: &str, at: Micros, now: Micros) -> Jsonb {
+fn give_back(db: &Db, held: &Held, outcome: &str, at: Micros, now: Micros) -> Jsonb {
     let job_id = held.place.job_id;
     if held.cancel_requested {
         let ending = Ending { outcome: "cancelled", error: held.cancel_reason.as_deref(), ..Ending::default() };

@@ -53,7 +53,7 @@ impl Place {
     }
 
     /// Puts the job where its schedule says.
-    pub fn enter(&self, db: &Db<'_, '_>, now: Micros) {
+    pub fn enter(&self, db: &Db, now: Micros) {
         hints::announce();
         let at = timestamp(self.scheduled_at);
         if self.scheduled_at <= now {
@@ -68,7 +68,7 @@ impl Place {
 }
 
 /// Takes a job out of the place where it rests, and says which that was. None: it does not rest.
-pub fn take_resting(db: &Db<'_, '_>, job_id: Uuid) -> Option<Place> {
+pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
     let row = db.run(&TAKE_RESTING, &[job_id.into()]);
     if row.is_empty() {
         return None;
@@ -86,7 +86,7 @@ pub fn take_resting(db: &Db<'_, '_>, job_id: Uuid) -> Option<Place> {
 
 /// Moves jobs whose time has come to the ready ones, at most `limit`; returns how many. Bounded,
 /// because other sessions see them only when the caller commits.
-pub fn promote_due(db: &Db<'_, '_>, now: Micros, limit: i64) -> usize {
+pub fn promote_due(db: &Db, now: Micros, limit: i64) -> usize {
     let mut reading = Reading::of(LaneName::Waiting);
     let from = match reading.slots.as_deref() {
         Some([slot]) if slot.from.at > now => return 0,

@@ -23,12 +23,12 @@ const REAPER: &str = "agentq";
 thread_local!(static LAST: Cell<Micros> = const { Cell::new(0) });
 
 /// Recovers what has expired, if this session has not looked for a while.
-pub fn when_due(db: &Db<'_, '_>, now: Micros) -> usize {
+pub fn when_due(db: &Db, now: Micros) -> usize {
     if clock::real_now() - LAST.get() < EVERY_US { 0 } else { self::now(db, now) }
 }
 
 /// Recovers what has expired; returns how many jobs changed their state.
-pub fn now(db: &Db<'_, '_>, now: Micros) -> usize {
+pub fn now(db: &Db, now: Micros) -> usize {
     LAST.set(clock::real_now());
     let mut reading = Reading::of(LaneName::Leases);
     let from = reading.slots.as_ref().and_then(|slots| slots.first()).map_or(Position::START, |s| s.from);
@@ -49,7 +49,7 @@ pub fn now(db: &Db<'_, '_>, now: Micros) -> usize {
     expired.len()
 }
 
-fn recover(db: &Db<'_, '_>, held: &Held, lease_until: Micros, now: Micros) {
+fn recover(db: &Db, held: &Held, lease_until: Micros, now: Micros) {
     let silent = (now - lease_until) as f64 / 1e6;
     let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
     let ending = Ending { outcome: "lease_expired", error: Some(&error), error_class: Some("lease_expired"), costs: 1 };

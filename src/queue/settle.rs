@@ -26,7 +26,7 @@ pub struct Held {
 
 impl Held {
     /// The columns that `hold.sql` and `reap.sql` both return.
-    pub fn from_row(row: &Rows<'_>) -> Held {
+    pub fn from_row(row: &Rows) -> Held {
         Held {
             place: Place {
                 job_id: row.must(1),
@@ -45,7 +45,7 @@ impl Held {
 
     /// Locks the lease, if this owner (and, where given, this token) holds it. With no owner:
     /// whoever holds it.
-    pub fn lock(db: &Db<'_, '_>, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<Held> {
+    pub fn lock(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<Held> {
         let row = db.run(&HOLD, &[job_id.into(), owner.into(), token.into()]);
         (!row.is_empty()).then(|| Held::from_row(&row))
     }
@@ -62,7 +62,7 @@ pub struct Ending<'a> {
 }
 
 /// Gives a held job back: it rests in `state` until `scheduled_at`.
-pub fn rest(db: &Db<'_, '_>, held: &Held, ending: &Ending<'_>, state: &str, scheduled_at: Micros, now: Micros) {
+pub fn rest(db: &Db, held: &Held, ending: &Ending<'_>, state: &str, scheduled_at: Micros, now: Micros) {
     db.run(
         &REST,
         &[
@@ -80,7 +80,7 @@ pub fn rest(db: &Db<'_, '_>, held: &Held, ending: &Ending<'_>, state: &str, sche
 }
 
 /// Ends a job for good, held or not (its place among the resting ones must be taken out before).
-pub fn finish(db: &Db<'_, '_>, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micros) {
+pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micros) {
     db.run(
         &FINISH,
         &[
@@ -96,7 +96,7 @@ pub fn finish(db: &Db<'_, '_>, job_id: Uuid, state: &str, ending: &Ending<'_>, n
 }
 
 /// Ends a job in the dead letters and returns the id of its letter.
-pub fn bury(db: &Db<'_, '_>, job_id: Uuid, ending: &Ending<'_>, moved_by: &str, now: Micros) -> Uuid {
+pub fn bury(db: &Db, job_id: Uuid, ending: &Ending<'_>, moved_by: &str, now: Micros) -> Uuid {
     finish(db, job_id, "dead_letter", ending, now);
     let letter = super::enqueue::new_id();
     let error = ending.error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given");
@@ -113,7 +113,7 @@ pub enum Found {
 
 /// Takes a job out of the place where it rests, or locks its lease, or says how it ended. A job
 /// that moves meanwhile is looked for again.
-pub fn seize(db: &Db<'_, '_>, job_id: Uuid) -> Found {
+pub fn seize(db: &Db, job_id: Uuid) -> Found {
     for _ in 0..100 {
         if place::take_resting(db, job_id).is_some() {
             return Found::Resting;

@@ -1,3 +1,19 @@
 //! What holds for the whole extension: its catalog, access, dumps, upgrades, poolers, documents.
 
+mod access;
+mod access_grants;
+mod access_traps;
+mod catalog;
 mod contracts;
+mod documents;
+mod dump;
+mod errors;
+mod filled;
+mod lifecycle;
+mod pooler;
+mod preload;
+mod programs;
+mod reference;
+mod schema_dump;
+mod standby;
+mod upgrade;

@@ -15,9 +15,10 @@ WITH item AS MATERIALIZED (
         FOR UPDATE) l ON true
 ), gone AS (
     DELETE FROM agentq.job_lease l USING locked WHERE l.ctid = locked.tid
-    RETURNING l.job_id, l.lease_token, l.picked_at, l.lease_owner, l.idempotency_key, locked.result
+    RETURNING l.job_id, l.lease_token, l.picked_at, l.lease_owner, l.keyed, locked.result
 ), freed AS (
-    DELETE FROM agentq.job_key k USING gone WHERE k.idempotency_key = gone.idempotency_key
+    DELETE FROM agentq.job_key k USING gone JOIN agentq.job j ON j.job_id = gone.job_id
+    WHERE gone.keyed AND k.idempotency_key = j.idempotency_key AND k.job_id = j.job_id
 ), done AS (
     INSERT INTO agentq.job_done (job_id, lease_token, finished_at, picked_at, state, outcome, lease_owner, result)
     SELECT job_id, lease_token, $3, picked_at, 'succeeded', 'succeeded', lease_owner, result FROM gone

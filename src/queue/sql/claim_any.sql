@@ -1,5 +1,5 @@
 WITH pick AS MATERIALIZED (
-    SELECT r.tid, ($6)[1] AS lease_until
+    SELECT r.tid, ($6)[1] AS lease_until, ($10)[1] AS queue
     FROM unnest($7, $8, $9) AS slot(priority, at, id)
     CROSS JOIN LATERAL (
         SELECT ctid AS tid FROM agentq.job_ready

@@ -13,5 +13,6 @@ WITH item AS MATERIALIZED (
     INSERT INTO agentq.job_waiting (scheduled_at, job_id)
     SELECT scheduled_at, id FROM item WHERE scheduled_at > $9
 )
-INSERT INTO agentq.job_ready (queue_id, any_queue_id, job_kind, priority, scheduled_at, job_id)
-SELECT queue_id, queue_id, job_kind, priority, scheduled_at, id FROM item WHERE scheduled_at <= $9
+INSERT INTO agentq.job_ready (queue_id, any_queue_id, job_kind, priority, scheduled_at, job_id, keyed)
+SELECT queue_id, queue_id, job_kind, priority, scheduled_at, id, job->>'idempotency_key' IS NOT NULL
+FROM item WHERE scheduled_at <= $9

@@ -1,4 +1,5 @@
-SELECT j.job_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at, l.lease_owner, j.attempts, j.max_attempts,
+SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, l.lease_owner::text,
+       j.attempts::integer, j.max_attempts::integer,
        l.cancel_at IS NOT NULL, l.cancel_reason
 FROM agentq.job_lease l
 JOIN agentq.job j ON j.job_id = l.job_id

@@ -1,0 +1,1 @@
+SELECT agentq.fn_job_enqueue('k', p_payload_json => :payload);

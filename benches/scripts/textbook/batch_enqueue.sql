@@ -1,0 +1,1 @@
+INSERT INTO jobs (kind, payload) SELECT 'k', payload FROM jsonb_array_elements(:payloads) payload;

@@ -1,0 +1,1 @@
+INSERT INTO jobs (kind, payload) VALUES ('k', :payload) RETURNING id;

@@ -1,0 +1,259 @@
+//! The tables at the end, the CSV, and the figures that must be reached.
+
+use crate::options::Options;
+use crate::results::{Results, median, spread};
+use crate::systems::{self, System};
+use crate::workloads::{self, Workload};
+use crate::{Failure, pinned};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Claim+ack must be so many times as fast as the naive design.
+const CLAIM_ACK_TO_NAIVE: f64 = 1.5;
+/// Under a pinned snapshot, agentq must keep such a share of its speed.
+const PINNED_KEPT: f64 = 0.9;
+
+/// Prints the tables, writes the CSV, and returns the figures that were missed.
+pub fn publish(results: &Results, options: &Options) -> Result<Vec<String>, Failure> {
+    println!("\n{}", about(results, options));
+    println!("{}", tables(results, options)?);
+    let path = csv_path(options);
+    std::fs::write(&path, csv(results, options)?)?;
+    println!("Every figure of this run is in {}.", path.display());
+    let missed = missed(results);
+    for miss in &missed {
+        println!("MISSED: {miss}");
+    }
+    Ok(missed)
+}
+
+/// The conditions of the run, in one paragraph.
+fn about(results: &Results, options: &Options) -> String {
+    format!(
+        "PostgreSQL {}, {} CPUs, synchronous_commit {}, {} rounds of {} s; pinned: {} rounds of {} s.",
+        results.server,
+        std::thread::available_parallelism().map_or(0, usize::from),
+        if options.sync { "on" } else { "off" },
+        options.rounds,
+        options.seconds,
+        options.pinned_rounds,
+        options.pinned_seconds
+    )
+}
+
+fn tables(results: &Results, options: &Options) -> Result<String, Failure> {
+    let mut text = String::new();
+    writeln!(
+        text,
+        "| jobs/s | clients | agentq | naive | textbook | ÷ naive | ÷ textbook |"
+    )?;
+    writeln!(text, "|---|---|---|---|---|---|---|")?;
+    for workload in workloads::ALL
+        .into_iter()
+        .filter(|workload| options.wants(workload.name()))
+    {
+        write!(text, "| {} | {} ", workload.name(), workload.clients())?;
+        for system in systems::ALL {
+            let speeds = results.speeds(workload, system);
+            write!(text, "| {} ", with_spread(&speeds))?;
+        }
+        for other in [System::Naive, System::Textbook] {
+            write!(text, "| {} ", decimals(results.ratio(workload, other)))?;
+        }
+        writeln!(text, "|")?;
+    }
+    if !results.pinned.is_empty() {
+        let seconds = options.window;
+        writeln!(
+            text,
+            "\n| {} (jobs/s) | first {seconds} s | last {seconds} s | kept |",
+            pinned::NAME
+        )?;
+        writeln!(text, "|---|---|---|---|")?;
+        for system in systems::ALL {
+            let edge = |pick: fn(&[f64]) -> Option<&f64>| {
+                whole(median(
+                    results
+                        .pinned(system)
+                        .filter_map(|pinned| pick(&pinned.windows))
+                        .copied(),
+                ))
+            };
+            let kept = kept(results, system)
+                .map_or("-".to_owned(), |kept| format!("{:.0}%", kept * 100.0));
+            writeln!(
+                text,
+                "| {} | {} | {} | {kept} |",
+                system.name(),
+                edge(<[f64]>::first),
+                edge(<[f64]>::last)
+            )?;
+        }
+    }
+    if !results.wal.is_empty() {
+        writeln!(
+            text,
+            "\n| WAL of a job's life (bytes) | after a checkpoint | between checkpoints |"
+        )?;
+        writeln!(text, "|---|---|---|")?;
+        for system in systems::ALL {
+            let wal = results.wal(system);
+            let (first, later) = (
+                wal.map(|w| w.after_checkpoint),
+                wal.map(|w| w.between_checkpoints),
+            );
+            writeln!(
+                text,
+                "| {} | {} | {} |",
+                system.name(),
+                whole(first),
+                whole(later)
+            )?;
+        }
+    }
+    Ok(text)
+}
+
+fn kept(results: &Results, system: System) -> Option<f64> {
+    median(results.pinned(system).map(|pinned| pinned.kept()))
+}
+
+fn missed(results: &Results) -> Vec<String> {
+    let mut missed = Vec::new();
+    if let Some(ratio) = results.ratio(Workload::ClaimAck, System::Naive)
+        && ratio < CLAIM_ACK_TO_NAIVE
+    {
+        missed.push(format!("claim+ack is {ratio:.2} times as fast as naive, and {CLAIM_ACK_TO_NAIVE} is to be reached"));
+    }
+    if let Some(kept) = kept(results, System::Agentq)
+        && kept < PINNED_KEPT
+    {
+        missed.push(format!(
+            "agentq keeps {:.0}% of its speed under a pinned snapshot, and {:.0}% is to be reached",
+            kept * 100.0,
+            PINNED_KEPT * 100.0
+        ));
+    }
+    missed
+}
+
+/// Short runs have a file of their own, so that they do not replace the figures of a full one.
+fn csv_path(options: &Options) -> PathBuf {
+    let full = !options.quick && options.only.is_empty();
+    let name = if full { "latest.csv" } else { "quick.csv" };
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("results")
+        .join(name)
+}
+
+fn csv(results: &Results, options: &Options) -> Result<String, Failure> {
+    let mut text = String::from("workload,system,round,measure,value\n");
+    let mut line = |workload: &str, system: System, round: usize, measure: &str, value: f64| {
+        writeln!(
+            text,
+            "\"{workload}\",{},{round},{measure},{value:.3}",
+            system.name()
+        )
+    };
+    for workload in workloads::ALL {
+        for system in systems::ALL {
+            for (round, speed) in results.speeds(workload, system).into_iter().enumerate() {
+                line(workload.name(), system, round + 1, "jobs_per_second", speed)?;
+            }
+        }
+    }
+    for system in systems::ALL {
+        for (round, pinned) in results.pinned(system).enumerate() {
+            for (number, speed) in pinned.windows.iter().enumerate() {
+                let until = (number as u32 + 1) * options.window;
+                line(
+                    pinned::NAME,
+                    system,
+                    round + 1,
+                    &format!("jobs_per_second_until_{until}s"),
+                    *speed,
+                )?;
+            }
+            line(pinned::NAME, system, round + 1, "kept", pinned.kept())?;
+        }
+        if let Some(wal) = results.wal(system) {
+            line(
+                "wal",
+                system,
+                1,
+                "bytes_after_checkpoint",
+                wal.after_checkpoint,
+            )?;
+            line(
+                "wal",
+                system,
+                1,
+                "bytes_between_checkpoints",
+                wal.between_checkpoints,
+            )?;
+        }
+    }
+    Ok(text)
+}
+
+/// "12,345 ±3%".
+fn with_spread(figures: &[f64]) -> String {
+    match spread(figures) {
+        Some(spread) => format!(
+            "{} ±{:.0}%",
+            whole(median(figures.iter().copied())),
+            spread * 100.0
+        ),
+        None => "-".to_owned(),
+    }
+}
+
+fn decimals(figure: Option<f64>) -> String {
+    figure.map_or("-".to_owned(), |figure| format!("{figure:.2}"))
+}
+
+/// "12,345".
+fn whole(figure: Option<f64>) -> String {
+    let Some(figure) = figure else {
+        return "-".to_owned();
+    };
+    let digits = format!("{figure:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_have_separators() {
+        for (figure, text) in [
+            (7.4, "7"),
+            (999.0, "999"),
+            (1000.0, "1,000"),
+            (1234567.0, "1,234,567"),
+        ] {
+            assert_eq!(whole(Some(figure)), text);
+        }
+    }
+
+    #[test]
+    fn a_slow_claim_is_missed_and_nothing_measured_is_not() {
+        let mut results = Results::default();
+        assert!(missed(&results).is_empty());
+        results
+            .speeds
+            .push((Workload::ClaimAck, System::Agentq, 140.0));
+        results
+            .speeds
+            .push((Workload::ClaimAck, System::Naive, 100.0));
+        assert_eq!(missed(&results).len(), 1);
+    }
+}

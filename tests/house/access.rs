@@ -1,0 +1,255 @@
+//! Who may do what: each level is given, tried at everything, and taken away again.
+
+use agentq_tests::{Database, Session, Value, database};
+
+pub const LEVELS: [&str; 4] = ["producer", "worker", "operator", "reader"];
+
+/// An id that is no job's: the calls below are about being let in, not about what then happens.
+const NONE: &str = "'00000000-0000-0000-0000-000000000000'";
+
+/// Every function with a call of it, and the levels that may make that call.
+fn calls() -> Vec<(String, &'static [&'static str])> {
+    let (all, produce, work, operate, read): (&[_], &[_], &[_], &[_], &[_]) =
+        (&LEVELS, &["producer", "operator"], &["worker", "operator"], &["operator"], &["reader", "operator"]);
+    [
+        ("fn_job_enqueue('a')", produce),
+        (r#"fn_job_enqueue_batch('[{"job_kind": "a"}]')"#, produce),
+        ("fn_job_claim('w')", work),
+        ("fn_job_claim_batch('w', 1)", work),
+        ("fn_job_start(NONE, 'w')", work),
+        ("fn_job_heartbeat(NONE, 'w')", work),
+        ("fn_job_ack(NONE, 'w')", work),
+        ("fn_job_ack_batch('w', '[]')", work),
+        ("fn_job_fail_or_retry(NONE, 'w', 'no')", work),
+        ("fn_job_release(NONE, 'w')", work),
+        ("fn_job_snooze(NONE, 'w', now())", work),
+        ("fn_job_get(NONE)", all),
+        ("fn_job_cancel(NONE)", operate),
+        ("fn_job_change(NONE, '{}')", operate),
+        ("fn_job_move_to_dead_letter(NONE, 'no')", operate),
+        ("fn_job_purge('1 day')", operate),
+        ("fn_dead_letter_triage(NONE, 'closed')", operate),
+        ("fn_queue_set('more')", operate),
+        ("fn_queue_pause('default')", operate),
+        ("fn_queue_resume('default')", operate),
+        ("fn_queue_heartbeat_tick('robot', 'Agent')", work),
+        ("fn_queue_stale_check()", read),
+        ("fn_queue_verify()", read),
+        ("fn_config_get('queue.lease.duration_sec')", read),
+        ("fn_config_set('queue.lease.duration_sec', '300')", operate),
+        ("fn_clock_now()", all),
+        ("fn_version()", all),
+        ("fn_access_grant('postgres', 'reader')", &[]),
+        ("fn_access_revoke('postgres', 'reader')", &[]),
+        ("fn_access_check('postgres', 'reader')", &[]),
+        ("fn_access_targets('reader')", &[]),
+        ("fn_config_accepts('queue.lease.duration_sec', '300')", &[]),
+        ("fn_config_defaults()", &[]),
+    ]
+    .into_iter()
+    .map(|(call, levels)| (call.replace("NONE", NONE), levels))
+    .collect()
+}
+
+const READABLE: [&str; 9] = [
+    "job_queue",
+    "job_attempt",
+    "job_dead_letter",
+    "queue_heartbeat",
+    "queue",
+    "config",
+    "v_queue_health",
+    "v_job_queue_backlog",
+    "v_job_dead_letter_summary",
+];
+
+/// A session of a new role of this database, with these levels.
+pub fn with_levels(db: &Database<'_>, name: &str, levels: &[&str]) -> (String, Session) {
+    // Roles belong to the server, not to the database: the name makes them this test's own.
+    let role = format!("{name} of {}", db.name);
+    let session = db.session_of(&role);
+    for level in levels {
+        let answer = access(&mut db.session(), "grant", &role, level);
+        assert_eq!(answer["code"], "granted");
+    }
+    (role, session)
+}
+
+pub fn access(owner: &mut Session, what: &str, role: &str, level: &str) -> Value {
+    owner.json(&format!("SELECT agentq.fn_access_{what}($1, $2)"), &[&role, &level])
+}
+
+/// Whether the server lets this session make the statement, whatever then comes of it.
+fn is_let_in(s: &mut Session, statement: &str) -> bool {
+    match s.0.simple_query(&format!("BEGIN; {statement}")) {
+        Ok(_) => s.run("ROLLBACK"),
+        Err(error) => {
+            let code = error.code().expect("an error of the server").code().to_owned();
+            s.run("ROLLBACK");
+            return code != "42501";
+        }
+    }
+    true
+}
+
+/// The calls of the list that this session is let into.
+fn let_into(s: &mut Session) -> Vec<String> {
+    let calls = calls().into_iter().map(|(call, _)| call);
+    calls.filter(|call| is_let_in(s, &format!("SELECT agentq.{call}"))).collect()
+}
+
+fn calls_of(level: &str) -> Vec<String> {
+    calls().into_iter().filter(|(_, levels)| levels.contains(&level)).map(|(call, _)| call).collect()
+}
+
+#[test]
+fn every_function_is_tried_here() {
+    let db = database();
+    let mut functions = db.session().texts(
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace AND prorettype <> 'trigger'::regtype",
+    );
+    let mut tried: Vec<String> =
+        calls().into_iter().map(|(call, _)| call.split('(').next().expect("a name").to_owned()).collect();
+    functions.sort();
+    tried.sort();
+    assert_eq!(tried, functions);
+}
+
+#[test]
+fn each_level_may_call_its_functions_and_no_other() {
+    let db = database();
+    for level in LEVELS {
+        let (_, mut s) = with_levels(&db, level, &[level]);
+        assert_eq!(let_into(&mut s), calls_of(level), "{level}");
+    }
+}
+
+#[test]
+fn each_level_may_read_its_relations_and_no_other() {
+    let db = database();
+    let relations = db.session().texts(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'agentq'::regnamespace AND relkind IN ('r', 'v') ORDER BY 1",
+    );
+    for level in LEVELS {
+        let (_, mut s) = with_levels(&db, level, &[level]);
+        let may_read = level == "reader" || level == "operator";
+        for relation in &relations {
+            let expected = may_read && READABLE.contains(&relation.as_str());
+            let found = is_let_in(&mut s, &format!("SELECT * FROM agentq.{relation}"));
+            assert_eq!(found, expected, "{level} reads {relation}");
+        }
+    }
+}
+
+#[test]
+fn nobody_but_the_owner_writes_to_a_table() {
+    let db = database();
+    let tables = db.session().texts(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'agentq'::regnamespace AND relkind = 'r' ORDER BY 1",
+    );
+    for level in LEVELS {
+        let (_, mut s) = with_levels(&db, level, &[level]);
+        for table in &tables {
+            for statement in [
+                format!("INSERT INTO agentq.{table} SELECT * FROM agentq.{table} WHERE false"),
+                format!("DELETE FROM agentq.{table}"),
+                format!("TRUNCATE agentq.{table}"),
+                format!("COPY agentq.{table} FROM stdin"),
+            ] {
+                assert_eq!(s.fails(&statement).code, "42501", "{level}: {statement}");
+            }
+        }
+        assert_eq!(s.fails("SELECT nextval('agentq.queue_queue_id_seq')").code, "42501");
+        let insert = "INSERT INTO agentq.job_queue (job_kind) VALUES ('a')";
+        assert_eq!(is_let_in(&mut s, insert), level == "operator", "{level} inserts into the view");
+        for change in ["UPDATE agentq.job_queue SET priority = 1", "DELETE FROM agentq.job_queue"] {
+            assert_eq!(is_let_in(&mut s, change), level == "operator", "{level}: {change}");
+        }
+    }
+}
+
+#[test]
+fn a_role_without_a_level_can_do_nothing() {
+    let db = database();
+    let (_, mut s) = with_levels(&db, "stranger", &[]);
+    assert_eq!(let_into(&mut s), Vec::<String>::new());
+    for relation in READABLE {
+        assert!(!is_let_in(&mut s, &format!("SELECT * FROM agentq.{relation}")), "{relation}");
+    }
+    assert!(!is_let_in(&mut s, "CREATE TABLE agentq.mine ()"));
+    assert!(!is_let_in(&mut s, "DROP EXTENSION agentq"));
+}
+
+#[test]
+fn no_level_makes_or_drops_anything_or_moves_the_clock() {
+    let db = database();
+    let (_, mut s) = with_levels(&db, "all", &LEVELS);
+    for statement in [
+        "CREATE TABLE agentq.mine ()",
+        "CREATE FUNCTION agentq.fn_mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "DROP TABLE agentq.job",
+        "DROP EXTENSION agentq",
+        "ALTER EXTENSION agentq UPDATE",
+        "ALTER FUNCTION agentq.fn_version() SECURITY DEFINER",
+        "SET agentq.clock_offset = 86400",
+    ] {
+        let refused = s.0.simple_query(statement).err().and_then(|error| error.code().map(|code| code.code().to_owned()));
+        assert_eq!(refused.as_deref(), Some("42501"), "{statement}");
+    }
+    // PostgreSQL only warns of a GRANT by someone who may not, and then gives nothing.
+    s.run("GRANT EXECUTE ON FUNCTION agentq.fn_job_claim TO PUBLIC");
+    assert!(!is_let_in(&mut with_levels(&db, "stranger", &[]).1, "SELECT agentq.fn_job_claim('w')"));
+}
+
+#[test]
+fn a_producer_enqueues_under_its_own_name_and_cannot_claim() {
+    let db = database();
+    let (role, mut producer) = with_levels(&db, "producer", &["producer"]);
+    let id = producer.enqueue("mail.send");
+    assert_eq!(producer.call(&format!("fn_job_get('{id}')"))["job"]["actor"], role.as_str());
+    let failure = producer.fails("SELECT agentq.fn_job_claim('p')");
+    assert_eq!((failure.code.as_str(), failure.message.as_str()), ("42501", "permission denied for function fn_job_claim"));
+    assert_eq!(db.session().state(&id), "queued");
+}
+
+#[test]
+fn a_worker_works_and_cannot_enqueue_triage_or_configure() {
+    let db = database();
+    let id = db.session().enqueue("mail.send");
+    let (_, mut worker) = with_levels(&db, "worker", &["worker"]);
+    assert_eq!(worker.claim("w")["job_id"], id.as_str());
+    for (call, code) in [
+        (format!("fn_job_start('{id}', 'w')"), "started"),
+        (format!(r#"fn_job_heartbeat('{id}', 'w', 60, '{{"page": 1}}')"#), "extended"),
+        ("fn_queue_heartbeat_tick('robot', 'Agent')".to_owned(), "ticked"),
+        (format!("fn_job_ack('{id}', 'w')"), "succeeded"),
+    ] {
+        assert_eq!(worker.call(&call)["code"], code);
+    }
+    for refused in ["fn_job_enqueue('a')", "fn_dead_letter_triage(NULL, 'closed')", "fn_config_set('a', '1')"] {
+        assert_eq!(worker.fails(&format!("SELECT agentq.{refused}")).code, "42501", "{refused}");
+    }
+}
+
+#[test]
+fn an_operator_triages_pauses_configures_and_changes() {
+    let db = database();
+    let (role, mut s) = with_levels(&db, "operator", &["operator"]);
+    s.run("INSERT INTO agentq.job_queue (job_kind, priority) VALUES ('a', 9)");
+    let id = s.text("SELECT job_id FROM agentq.job_queue");
+    s.run(&format!("UPDATE agentq.job_queue SET priority = 3 WHERE job_id = '{id}'"));
+    assert_eq!(s.text("SELECT priority FROM agentq.job_queue"), "3");
+    assert_eq!(s.fails("DELETE FROM agentq.job_queue").code, "0A000");
+    assert_eq!(s.call(&format!(r#"fn_job_change('{id}', '{{"priority": 4}}')"#))["priority"], 4);
+    assert_eq!(s.call("fn_queue_pause('default', 'lunch')")["code"], "paused");
+    assert_eq!(s.claim("w")["code"], "empty");
+    assert_eq!(s.call("fn_queue_resume('default')")["code"], "resumed");
+    let letter = s.call(&format!("fn_job_move_to_dead_letter('{id}', 'never mind')"))["dead_letter_id"].clone();
+    let letter = letter.as_str().expect("a dead letter");
+    assert_eq!(s.call(&format!("fn_dead_letter_triage('{letter}', 'closed')"))["triaged_by"], role.as_str());
+    assert_eq!(s.text("SELECT moved_by FROM agentq.job_dead_letter"), role);
+    assert_eq!(s.call("fn_config_set('queue.lease.duration_sec', '60')")["previous"], 300);
+    assert_eq!(s.text("SELECT updated_by FROM agentq.config WHERE key = 'queue.lease.duration_sec'"), role);
+    assert_eq!(s.text("SELECT jobs_dead_letter FROM agentq.v_queue_health"), "1");
+    db.assert_sound();
+}

@@ -1,0 +1,131 @@
+//! pg_dump takes the whole queue along, and a restored queue goes on where the dumped one was.
+
+use crate::filled::{Filled, assert_works, claim_all, fill, rows};
+use crate::programs::{must_run, plain_database, program};
+use agentq_tests::{Database, Session, database, shared_cluster};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// A filled queue, with two roles that have levels.
+fn filled_database() -> (Database<'static>, Filled) {
+    let db = database();
+    let mut s = db.session();
+    let filled = fill(&mut s);
+    for (role, level) in [(worker_of(&db), "worker"), (reader_of(&db), "reader")] {
+        drop(db.session_of(&role));
+        s.call(&format!("fn_access_grant('{role}', '{level}')"));
+    }
+    (db, filled)
+}
+
+// Roles belong to the server, not to the database: each test has its own.
+fn worker_of(db: &Database<'_>) -> String {
+    format!("worker of {}", db.name)
+}
+
+fn reader_of(db: &Database<'_>) -> String {
+    format!("reader of {}", db.name)
+}
+
+fn restored_from_custom_format(db: &Database<'_>) -> Database<'static> {
+    let restored = plain_database(shared_cluster());
+    let dump = must_run(program("pg_dump", db).arg("-Fc"), b"");
+    must_run(program("pg_restore", &restored).args(["--exit-on-error", "-d", &restored.name]), &dump);
+    restored
+}
+
+fn restored_from_plain_sql(db: &Database<'_>) -> Database<'static> {
+    let restored = plain_database(shared_cluster());
+    let dump = must_run(&mut program("pg_dump", db), b"");
+    must_run(program("psql", &restored).args(["-X", "-q", "-v", "ON_ERROR_STOP=1"]), &dump);
+    restored
+}
+
+#[track_caller]
+fn assert_same_rows(one: &mut Session, other: &mut Session) {
+    let (one, other) = (rows(one), rows(other));
+    for (relation, rows) in &one {
+        assert!(!rows.is_empty(), "{relation} has something to compare");
+        assert_eq!(rows, &other[relation], "{relation}");
+    }
+}
+
+#[test]
+fn a_restored_dump_has_every_row_and_goes_on() {
+    let (db, filled) = filled_database();
+    let restored = restored_from_custom_format(&db);
+    let (mut before, mut after) = (db.session(), restored.session());
+    assert_same_rows(&mut before, &mut after);
+    restored.assert_sound();
+    let order = claim_all(&mut before);
+    assert!(order.len() > 5, "there is an order to compare: {order:?}");
+    assert_eq!(claim_all(&mut after), order, "jobs come in the same order");
+    assert_works(&mut after, &filled);
+    assert_eq!(after.call("fn_config_get('queue.lease.duration_sec')"), 7200, "a changed setting is in force");
+}
+
+#[test]
+fn a_plain_sql_dump_restores_without_an_error() {
+    let (db, filled) = filled_database();
+    let restored = restored_from_plain_sql(&db);
+    let (mut before, mut after) = (db.session(), restored.session());
+    assert_same_rows(&mut before, &mut after);
+    assert_works(&mut after, &filled);
+}
+
+#[test]
+fn a_dump_of_a_restored_database_is_the_same_again() {
+    let (db, filled) = filled_database();
+    let twice = restored_from_plain_sql(&restored_from_custom_format(&db));
+    assert_same_rows(&mut db.session(), &mut twice.session());
+    assert_works(&mut twice.session(), &filled);
+}
+
+#[test]
+fn access_levels_come_along_with_a_dump() {
+    let (db, _) = filled_database();
+    let restored = restored_from_custom_format(&db);
+    let mut worker = restored.session_of(&worker_of(&db));
+    assert_eq!(worker.claim("w")["code"], "claimed");
+    assert_eq!(worker.fails("SELECT agentq.fn_job_enqueue('a')").code, "42501");
+    let mut reader = restored.session_of(&reader_of(&db));
+    assert_ne!(reader.count("agentq.job_queue"), 0);
+    assert_eq!(reader.fails("SELECT agentq.fn_job_claim('r')").code, "42501");
+    let mut nobody = restored.session_of(&format!("nobody of {}", db.name));
+    assert_eq!(nobody.fails("SELECT agentq.fn_version()").code, "42501");
+    // And can be taken away there.
+    restored.session().call(&format!("fn_access_revoke('{}', 'worker')", worker_of(&db)));
+    assert_eq!(worker.fails("SELECT agentq.fn_job_claim('w')").code, "42501");
+}
+
+#[test]
+fn a_dump_restored_where_a_queue_has_run_loses_no_job() {
+    let (db, filled) = filled_database();
+    let dump = must_run(&mut program("pg_dump", &db), b"");
+    let mut s = db.session();
+    let order = claim_all(&mut s);
+    // The same database: what the server remembers of its queues is from before the restore.
+    s.run("DROP EXTENSION agentq; DROP SCHEMA agentq");
+    must_run(program("psql", &db).args(["-X", "-q", "-v", "ON_ERROR_STOP=1"]), &dump);
+    // That memory may hide jobs for a moment, and so change their order, but not for good.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut found = BTreeSet::new();
+    while found.len() < order.len() && Instant::now() < deadline {
+        found.extend(claim_all(&mut s));
+    }
+    assert_eq!(found, order.into_iter().collect());
+    assert_works(&mut s, &filled);
+}
+
+#[test]
+fn a_restore_in_parallel_brings_the_same_rows() {
+    let (db, filled) = filled_database();
+    let folder = db.cluster.data.join(format!("dump-{}", db.name));
+    must_run(program("pg_dump", &db).args(["-Fd", "-j2", "-f"]).arg(&folder), b"");
+    let restored = plain_database(shared_cluster());
+    let restore = ["--exit-on-error", "-j2", "-d", &restored.name];
+    must_run(program("pg_restore", &restored).args(restore).arg(&folder), b"");
+    assert_same_rows(&mut db.session(), &mut restored.session());
+    assert_works(&mut restored.session(), &filled);
+    std::fs::remove_dir_all(folder).expect("the dump can be removed");
+}

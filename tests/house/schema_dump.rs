@@ -1,0 +1,45 @@
+//! sql/schema.txt says in full what an installation contains, so that a review sees every change.
+
+use crate::catalog::{assert_generated, describe, differences};
+use agentq_tests::database;
+
+#[test]
+fn the_committed_schema_is_what_a_fresh_installation_has() {
+    let db = database();
+    assert_generated("sql/schema.txt", &describe(&mut db.session()));
+}
+
+#[test]
+fn the_description_sees_every_kind_of_change() {
+    let db = database();
+    let mut s = db.session();
+    let before = describe(&mut s);
+    for (change, seen) in [
+        ("ALTER TABLE agentq.queue ADD COLUMN colour text", "+ column agentq.queue 011 colour text"),
+        ("ALTER TABLE agentq.job ALTER COLUMN attempts SET DEFAULT 1", "default 1"),
+        ("ALTER TABLE agentq.job ALTER COLUMN actor DROP NOT NULL", "+ column agentq.job 013 actor"),
+        ("ALTER TABLE agentq.job_lease SET (fillfactor = 71)", "fillfactor=71"),
+        ("ALTER DOMAIN agentq.job_payload SET NOT NULL", "+ type agentq.job_payload"),
+        ("ALTER DOMAIN agentq.job_payload ADD CHECK (true)", "+ constraint agentq.job_payload"),
+        ("ALTER TABLE agentq.queue DROP CONSTRAINT queue_lease_check", "- constraint agentq.queue queue_lease_check"),
+        ("DROP INDEX agentq.job_lease_until_idx", "- index agentq.job_lease CREATE INDEX job_lease_until_idx"),
+        ("ALTER VIEW agentq.v_job_queue_backlog SET (security_barrier)", "security_barrier=true"),
+        ("ALTER VIEW agentq.job_queue ALTER COLUMN queue DROP DEFAULT", "- column agentq.job_queue 022 queue"),
+        ("ALTER FUNCTION agentq.fn_job_ack SECURITY INVOKER", "security invoker"),
+        ("ALTER FUNCTION agentq.fn_job_get RESET search_path", "+ function fn_job_get"),
+        ("ALTER FUNCTION agentq.fn_job_get IMMUTABLE", "immutable"),
+        ("DROP TRIGGER queue_take ON agentq.queue", "- trigger agentq.queue CREATE TRIGGER queue_take"),
+        ("COMMENT ON COLUMN agentq.queue.queue IS NULL", "- comment on table column agentq.queue.queue"),
+        ("GRANT SELECT ON agentq.queue TO PUBLIC", "+ acl relation agentq.queue PUBLIC=SELECT"),
+        ("GRANT EXECUTE ON FUNCTION agentq.fn_job_ack TO PUBLIC", "PUBLIC=EXECUTE"),
+        ("ALTER SEQUENCE agentq.queue_queue_id_seq CACHE 5", "cache 5"),
+        ("ALTER EXTENSION agentq DROP TABLE agentq.job_checkpoint", "- dumped agentq.job_checkpoint"),
+        ("DELETE FROM agentq.access_rule WHERE object = 'fn_job_ack'", "- access worker EXECUTE fn_job_ack"),
+    ] {
+        s.run(&format!("BEGIN; {change}"));
+        let changes = differences(&before, &describe(&mut s));
+        assert!(changes.iter().any(|line| line.contains(seen)), "{change}: {changes:#?}");
+        s.run("ROLLBACK");
+    }
+    assert_eq!(describe(&mut s), before);
+}
