@@ -31,3 +31,11 @@ COMMENT ON FUNCTION agentq.fn_queue_stale_check IS 'Which executors are fresh, i
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;
+
+DO $$
+BEGIN
+    IF current_setting('shared_preload_libraries') !~ '(^|[ ,"/])agentq($|[ ,".])' THEN
+        RAISE NOTICE 'agentq is not in shared_preload_libraries; everything works, but claims keep no scan marks'
+            USING HINT = 'Add agentq to shared_preload_libraries and restart the server, so that claims stay fast while an old transaction is open.';
+    END IF;
+END $$;

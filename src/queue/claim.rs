@@ -32,7 +32,7 @@ macro_rules! claim_statement {
             Statement { sql: concat!($(include_str!($part)),+), types: &CLAIM_TYPES };
     };
 }
-const CLAIM_TYPES: [pg_sys::Oid; 10] = [
+const CLAIM_TYPES: [pg_sys::Oid; 11] = [
     pg_sys::TEXTOID,
     pg_sys::TIMESTAMPTZOID,
     pg_sys::INT8OID,
@@ -43,6 +43,7 @@ const CLAIM_TYPES: [pg_sys::Oid; 10] = [
     pg_sys::TIMESTAMPTZARRAYOID,
     pg_sys::UUIDARRAYOID,
     pg_sys::TEXTARRAYOID,
+    pg_sys::INT8OID,
 ];
 claim_statement!(KIND_ONE, "sql/claim_kind_one.sql", "sql/claim_lease.sql", "sql/claim_one.sql");
 claim_statement!(ANY_ONE, "sql/claim_any_one.sql", "sql/claim_lease.sql", "sql/claim_one.sql");
@@ -52,6 +53,10 @@ claim_statement!(MANY, "sql/claim_many.sql", "sql/claim_delete.sql", "sql/claim_
 
 /// Jobs that a claim moves from waiting to ready at most, beside those it takes itself.
 const PROMOTE_AT_MOST: i64 = 16;
+
+/// A claim from several lanes compares the first rows of each before it locks any. If others have
+/// locked all of the first few, it compares more.
+const WINDOWS: [i64; 2] = [64, 10_000];
 
 /// The ready jobs of one queue, of one kind or of any.
 struct Lane {
@@ -264,7 +269,7 @@ impl Claim<'_> {
         let priorities: Vec<i32> = lanes().map(|(_, slot)| slot.priority).collect();
         let ats: Vec<TimestampWithTimeZone> = lanes().map(|(_, slot)| timestamp(slot.from.at)).collect();
         let ids: Vec<Uuid> = lanes().map(|(_, slot)| Uuid::from_bytes(slot.from.id)).collect();
-        let args: [DatumWithOid<'_>; 10] = [
+        let mut args: [DatumWithOid<'_>; 11] = [
             self.owner.into(),
             timestamp(self.now).into(),
             self.limit.into(),
@@ -275,22 +280,24 @@ impl Claim<'_> {
             ats.into(),
             ids.into(),
             queues.into(),
+            0_i64.into(),
         ];
         // The common case, one job from one priority of one lane, has a plan of its own: half of
         // what a small statement costs is setting up the nodes of its plan.
-        if let ([lane], 1, 1) = (self.lanes.as_slice(), total, self.limit)
-            && !batch
-        {
+        if let ([lane], 1, false) = (self.lanes.as_slice(), total, batch) {
             let row = db.run(if lane.kind.is_some() { &KIND_ONE } else { &ANY_ONE }, &args);
             return (!row.is_empty()).then(|| self.took_one(&row, readings, slots));
         }
-        let statement = match self.lanes.as_slice() {
-            [Lane { kind: Some(_), .. }] => &KIND,
-            [Lane { kind: None, .. }] => &ANY,
-            _ => &MANY,
+        let (statement, windows): (_, &[i64]) = match self.lanes.as_slice() {
+            [Lane { kind: Some(_), .. }] => (&KIND, &[0]),
+            [Lane { kind: None, .. }] => (&ANY, &[0]),
+            _ => (&MANY, &WINDOWS),
         };
-        let row = db.run(statement, &args);
-        (row.must::<i64>(2) > 0).then(|| self.took_batch(&row, batch, readings, slots))
+        windows.iter().find_map(|window| {
+            args[10] = (*window).into();
+            let row = db.run(statement, &args);
+            (row.must::<i64>(2) > 0).then(|| self.took_batch(&row, batch, readings, slots))
+        })
     }
 
     fn lease_until(&self, lane: &Lane) -> TimestampWithTimeZone {

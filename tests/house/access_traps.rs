@@ -1,1 +1,266 @@
-//! todo
+//! Sessions that try to make the owner's functions do something else: by objects of their own with
+//! well-known names, and by odd settings.
+
+use crate::access::with_levels;
+use crate::filled::{assert_works, fill};
+use agentq_tests::{Database, Session, database};
+
+/// Functions and operators of pg_catalog and of agentq, each with a use of it that springs the trap.
+const TRAPS: [(&str, &str, &str); 17] = [
+    ("gen_random_uuid", "() RETURNS uuid", "gen_random_uuid()"),
+    ("make_interval", "(secs integer) RETURNS interval", "make_interval(secs => 1)"),
+    ("make_interval", "(secs double precision) RETURNS interval", "make_interval(secs => 1.5::float8)"),
+    ("now", "() RETURNS timestamptz", "now()"),
+    ("fn_clock_now", "() RETURNS timestamptz", "fn_clock_now()"),
+    ("jsonb_typeof", "(jsonb) RETURNS text", "jsonb_typeof('1'::jsonb)"),
+    ("btrim", "(text) RETURNS text", "btrim('a'::text)"),
+    ("to_jsonb", "(anyelement) RETURNS jsonb", "to_jsonb(1)"),
+    ("unnest", "(integer[]) RETURNS SETOF integer", "unnest('{1}'::integer[])"),
+    ("jsonb_array_elements", "(jsonb) RETURNS SETOF jsonb", "jsonb_array_elements('[1]'::jsonb)"),
+    // A list of its own types is a better match than the variadic original.
+    (
+        "jsonb_build_object",
+        "(text, boolean, text, text, text, uuid, text, text, text, timestamptz) RETURNS jsonb",
+        "jsonb_build_object('ok', true, 'code', 'a', 'b', NULL::uuid, 'c', 'd', 'e', NULL::timestamptz)",
+    ),
+    (
+        "jsonb_build_object",
+        "(text, boolean, text, text, text, uuid, text, timestamptz, text, boolean, text, text) RETURNS jsonb",
+        "jsonb_build_object('ok', true, 'code', 'a', 'b', NULL::uuid, 'c', NULL::timestamptz, 'd', true, 'e', 'f')",
+    ),
+    ("equal", "(uuid, uuid) RETURNS boolean", "NULL::uuid OPERATOR(evil.=) NULL::uuid"),
+    ("equal", "(text, text) RETURNS boolean", "'a'::text OPERATOR(evil.=) 'b'::text"),
+    ("equal", "(integer, integer) RETURNS boolean", "1 OPERATOR(evil.=) 2"),
+    ("before", "(timestamptz, timestamptz) RETURNS boolean", "NULL::timestamptz <= NULL::timestamptz"),
+    ("field", "(jsonb, text) RETURNS text", "'{}'::jsonb ->> 'a'"),
+];
+
+const OPERATORS: [(&str, &str, &str, &str); 5] = [
+    ("=", "equal", "uuid", "uuid"),
+    ("=", "equal", "text", "text"),
+    ("=", "equal", "integer", "integer"),
+    ("<=", "before", "timestamptz", "timestamptz"),
+    ("->>", "field", "jsonb", "text"),
+];
+
+const TABLES: [&str; 8] =
+    ["job", "job_ready", "job_waiting", "job_lease", "job_done", "job_key", "queue", "config"];
+const TYPES: [&str; 5] = ["uuid", "timestamptz", "jsonb", "text", "regclass"];
+
+/// A session of an operator whose own schemas are searched first and are full of traps.
+fn mallory(db: &Database<'_>) -> Session {
+    let (role, mut s) = with_levels(db, "mallory", &["operator"]);
+    db.session().run(&format!("GRANT CREATE ON DATABASE {} TO \"{role}\"", db.name));
+    s.run(
+        "CREATE SCHEMA evil;
+         CREATE TABLE evil.log (who name, what text);
+         CREATE SEQUENCE evil.sprung;
+         CREATE FUNCTION evil.note(what text) RETURNS boolean LANGUAGE plpgsql AS
+            $$ BEGIN
+                 IF current_user <> session_user THEN PERFORM nextval('evil.sprung'); END IF;
+                 INSERT INTO evil.log VALUES (current_user, what);
+                 RETURN true;
+               END $$",
+    );
+    for (number, (name, signature, _)) in TRAPS.iter().enumerate() {
+        // Nothing is returned: a caller that fell into the trap would also answer wrongly.
+        s.run(&format!(
+            "CREATE FUNCTION evil.{name}{signature} LANGUAGE plpgsql AS
+                $$ BEGIN PERFORM evil.note('trap {number} {name}'); RETURN{}; END $$",
+            if signature.contains("SETOF") { "" } else { " NULL" },
+        ));
+    }
+    for (operator, function, left, right) in OPERATORS {
+        s.run(&format!(
+            "CREATE OPERATOR evil.{operator} (FUNCTION = evil.{function}, LEFTARG = {left}, RIGHTARG = {right})"
+        ));
+    }
+    for table in TABLES {
+        for schema in ["evil", "pg_temp"] {
+            s.run(&format!(
+                "CREATE TABLE {schema}.{table} (LIKE agentq.job_queue);
+                 CREATE FUNCTION {schema}.spring_{table}() RETURNS trigger LANGUAGE plpgsql AS
+                    $$ BEGIN PERFORM evil.note('table {table}'); RETURN NULL; END $$;
+                 CREATE TRIGGER spring BEFORE INSERT OR UPDATE OR DELETE ON {schema}.{table}
+                    EXECUTE FUNCTION {schema}.spring_{table}()"
+            ));
+        }
+    }
+    for name in TYPES {
+        // Temporary types are searched first of all where pg_temp is not named.
+        s.run(&format!("CREATE DOMAIN pg_temp.{name} AS pg_catalog.{name} CHECK (evil.note('type {name}'))"));
+    }
+    s.run("SET search_path = evil, pg_temp, pg_catalog, agentq, public");
+    s
+}
+
+/// The traps that were sprung, and as whom. A sequence remembers even what was rolled back.
+fn log(db: &Database<'_>) -> Vec<String> {
+    db.session().texts(
+        "SELECT DISTINCT who || ': ' || what FROM evil.log
+         UNION ALL SELECT 'with the rights of another' FROM evil.sprung WHERE is_called ORDER BY 1",
+    )
+}
+
+#[test]
+fn the_traps_are_armed() {
+    let db = database();
+    let mut s = mallory(&db);
+    for (number, (name, _, spring)) in TRAPS.iter().enumerate() {
+        // The types of the expressions are meant to be the plain ones.
+        s.run("SET search_path = evil, pg_catalog");
+        s.run(&format!("SELECT {spring}"));
+        let sprung = format!("mallory of {}: trap {number} {name}", db.name);
+        assert!(log(&db).contains(&sprung), "{spring}: {:?}", log(&db));
+    }
+    s.run("SET search_path = evil, pg_temp, pg_catalog");
+    s.run("INSERT INTO job_ready (job_id) VALUES (NULL); SELECT '1'::text");
+    assert!(log(&db).iter().any(|line| line.ends_with("table job_ready")));
+    assert!(log(&db).iter().any(|line| line.ends_with("type text")));
+}
+
+#[test]
+fn a_function_that_kept_the_callers_search_path_would_be_caught() {
+    let db = database();
+    let mut s = mallory(&db);
+    db.session().run("ALTER FUNCTION agentq.fn_job_ack RESET search_path");
+    let id = db.session().enqueue("a");
+    s.claim("w");
+    let outcome = s.0.simple_query(&format!("SELECT agentq.fn_job_ack('{id}', 'w')"));
+    assert!(log(&db).contains(&"with the rights of another".to_owned()), "{outcome:?} {:?}", log(&db));
+}
+
+/// Calls the function, notes that it was called, and checks the code of its answer.
+struct Caller {
+    s: Session,
+    called: Vec<String>,
+}
+
+impl Caller {
+    #[track_caller]
+    fn call(&mut self, call: &str, code: &str) -> agentq_tests::Value {
+        self.called.push(call.split('(').next().expect("a name").to_owned());
+        let answer = self.s.call(call);
+        assert_eq!(answer["code"], code, "{call}: {answer}");
+        answer
+    }
+
+    /// Enqueues a job and claims it.
+    #[track_caller]
+    fn hold(&mut self, kind: &str) -> String {
+        let made = self.call(&format!("fn_job_enqueue('{kind}', 'key of {kind}')"), "enqueued");
+        let held = self.call(&format!("fn_job_claim('w', '{kind}')"), "claimed");
+        assert_eq!(made["job_id"], held["job_id"]);
+        held["job_id"].as_str().expect("an id").to_owned()
+    }
+}
+
+#[test]
+fn nothing_of_the_callers_own_runs_inside_the_functions() {
+    let db = database();
+    let mut c = Caller { s: mallory(&db), called: Vec::new() };
+    let done = c.hold("done");
+    c.call("fn_job_enqueue('done', 'key of done')", "duplicate");
+    c.call(&format!("fn_job_start('{done}', 'w')"), "started");
+    c.call(&format!(r#"fn_job_heartbeat('{done}', 'w', 60, '{{"page": 1}}')"#), "extended");
+    c.call(&format!("fn_job_ack('{done}', 'w', '{{}}')"), "succeeded");
+    c.call(&format!("fn_job_ack('{done}', 'w')"), "lease_lost");
+    let batch = c.call(r#"fn_job_enqueue_batch('[{"job_kind": "b", "idempotency_key": "b"}, {"job_kind": "b"}]')"#, "enqueued");
+    assert_eq!(batch["created"], 2);
+    let claimed = c.call(r#"fn_job_claim_batch('w', 5, p_options => '{"kinds": ["a", "b"]}')"#, "claimed");
+    assert_eq!(claimed["count"], 2);
+    let id = claimed["jobs"][0]["job_id"].as_str().expect("an id");
+    assert_eq!(c.call(&format!(r#"fn_job_ack_batch('w', '["{id}"]')"#), "acked")["acked"], 1);
+    let failed = c.hold("failed");
+    c.call(&format!("fn_job_fail_or_retry('{failed}', 'w', 'no')"), "retry_waiting");
+    c.call(&format!(r#"fn_job_change('{failed}', '{{"priority": 1, "scheduled_at": "2030-01-31"}}')"#), "changed");
+    let letter = c.call(&format!("fn_job_move_to_dead_letter('{failed}', 'no use')"), "dead_letter");
+    let letter = letter["dead_letter_id"].as_str().expect("an id");
+    c.call(&format!("fn_dead_letter_triage('{letter}', 'closed')"), "triaged");
+    let back = c.hold("back");
+    c.call(&format!("fn_job_release('{back}', 'w')"), "released");
+    c.call("fn_job_claim('w', 'back')", "claimed");
+    c.call(&format!("fn_job_snooze('{back}', 'w', '2030-01-31')"), "snoozed");
+    c.call(&format!("fn_job_cancel('{back}', 'enough')"), "cancelled");
+    c.call("fn_queue_set('mail')", "created");
+    c.call("fn_queue_pause('mail')", "paused");
+    c.call("fn_queue_resume('mail')", "resumed");
+    c.call("fn_queue_heartbeat_tick('robot', 'Agent')", "ticked");
+    c.call("fn_config_set('queue.lease.duration_sec', '60')", "set");
+    assert_eq!(c.call(&format!("fn_job_get('{back}')"), "found")["job"]["state"], "cancelled");
+    assert_eq!(c.call("fn_queue_stale_check()", "checked")["fresh"], 1);
+    c.s.run("INSERT INTO agentq.job_queue (job_kind) VALUES ('through the view')");
+    assert_eq!(c.s.text("SELECT agentq.fn_config_get('queue.lease.duration_sec')"), "60");
+    assert!(c.s.texts("SELECT problem FROM agentq.fn_queue_verify()").is_empty());
+    for view in ["v_queue_health", "v_job_queue_backlog", "v_job_dead_letter_summary", "job_attempt"] {
+        c.s.run(&format!("SELECT * FROM agentq.{view}"));
+    }
+    c.call("fn_job_purge('0 days')", "purged");
+
+    assert_eq!(log(&db), Vec::<String>::new(), "traps that were sprung, and as whom");
+    c.called.extend(["fn_config_get".to_owned(), "fn_queue_verify".to_owned()]);
+    let definers = db.session().texts(
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype",
+    );
+    for definer in definers {
+        assert!(c.called.contains(&definer), "{definer} was not tried");
+    }
+    db.assert_sound();
+}
+
+#[test]
+fn a_cast_of_the_callers_own_runs_as_the_caller() {
+    let db = database();
+    let mut s = mallory(&db);
+    s.run(
+        "SET search_path = pg_catalog;
+         CREATE TYPE evil.sneaky AS (kind pg_catalog.text);
+         CREATE FUNCTION evil.as_text(evil.sneaky) RETURNS pg_catalog.text LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM evil.note('cast'); RETURN 'cast'; END $$;
+         CREATE CAST (evil.sneaky AS pg_catalog.text) WITH FUNCTION evil.as_text AS IMPLICIT",
+    );
+    assert_eq!(s.call("fn_job_enqueue(ROW('a')::evil.sneaky)")["code"], "enqueued");
+    assert_eq!(log(&db), [format!("mallory of {}: cast", db.name)]);
+}
+
+#[test]
+fn no_object_of_a_users_can_be_tied_to_the_storage() {
+    let db = database();
+    let (role, mut s) = with_levels(&db, "mallory", &["operator", "worker", "producer", "reader"]);
+    db.session().run(&format!("GRANT CREATE ON DATABASE {} TO \"{role}\"", db.name));
+    s.run("CREATE SCHEMA evil; CREATE FUNCTION evil.spring() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'");
+    for statement in [
+        "CREATE TABLE evil.child () INHERITS (agentq.job_ready)",
+        "CREATE TABLE evil.child (job_id uuid REFERENCES agentq.job)",
+        "CREATE TRIGGER spring BEFORE INSERT ON agentq.job EXECUTE FUNCTION evil.spring()",
+        "CREATE TRIGGER spring INSTEAD OF INSERT ON agentq.job_queue FOR EACH ROW EXECUTE FUNCTION evil.spring()",
+        "CREATE RULE spring AS ON INSERT TO agentq.job_queue DO ALSO NOTHING",
+        "CREATE STATISTICS evil.more ON job_id, queue_id FROM agentq.job",
+        "CREATE INDEX spring ON agentq.job (evil.spring())",
+        "CREATE POLICY spring ON agentq.job USING (true)",
+    ] {
+        assert_eq!(s.fails(statement).code, "42501", "{statement}");
+    }
+}
+
+#[test]
+fn odd_settings_of_a_session_change_no_answer() {
+    let db = database();
+    let (_, mut s) = with_levels(&db, "odd", &["operator"]);
+    s.run(
+        "SET standard_conforming_strings = off; SET escape_string_warning = off; SET DateStyle = 'German';
+         SET IntervalStyle = 'sql_standard'; SET TimeZone = 'Pacific/Chatham'; SET transform_null_equals = on;
+         SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_nestloop = off; SET enable_material = off;
+         SET row_security = off; SET plan_cache_mode = force_custom_plan; SET extra_float_digits = -15;
+         SET default_transaction_isolation = 'serializable'; SET quote_all_identifiers = on; SET work_mem = 64;
+         SET array_nulls = off; SET bytea_output = 'escape'; SET from_collapse_limit = 1; SET join_collapse_limit = 1",
+    );
+    let filled = fill(&mut s);
+    // The checkpoint and the results of both come from the same functions.
+    assert_works(&mut s, &filled);
+    let id = s.enqueue("timed");
+    s.run(&format!("UPDATE agentq.job_queue SET scheduled_at = '2030-01-31 12:00+00' WHERE job_id = '{id}'"));
+    let at = format!("SELECT scheduled_at = '2030-01-31 12:00+00' FROM agentq.job_queue WHERE job_id = '{id}'");
+    assert_eq!(s.text(&at), "t", "a moment stays the same moment");
+    db.assert_sound();
+}

@@ -204,5 +204,5 @@ fn looks_take_a_bounded_share_of_the_time() {
     let generation = table.begin_look(TAG, 0);
     table.learn(TAG, generation, &[], 0, 500_000);
     let lane = table.find(TAG).unwrap();
-    assert!(!lane.must_look(9_999_999) && lane.must_look(10_000_000));
+    assert!(!lane.must_look(24_999_999) && lane.must_look(25_000_000));
 }

@@ -5,15 +5,15 @@ WITH near AS MATERIALIZED (
         (SELECT ctid AS tid, priority, scheduled_at, job_id FROM agentq.job_ready
          WHERE slot.kind IS NOT NULL AND queue_id = slot.queue_id AND job_kind = slot.kind
            AND priority = slot.priority AND (scheduled_at, job_id) >= (slot.at, slot.id)
-         ORDER BY scheduled_at, job_id LIMIT $3 + 64)
+         ORDER BY scheduled_at, job_id LIMIT $3 + $11)
         UNION ALL
         (SELECT ctid AS tid, priority, scheduled_at, job_id FROM agentq.job_ready
          WHERE slot.kind IS NULL AND any_queue_id = slot.queue_id
            AND priority = slot.priority AND (scheduled_at, job_id) >= (slot.at, slot.id)
-         ORDER BY scheduled_at, job_id LIMIT $3 + 64)
+         ORDER BY scheduled_at, job_id LIMIT $3 + $11)
     ) r
     ORDER BY r.priority, r.scheduled_at, r.job_id
-    LIMIT $3 + 64
+    LIMIT $3 + $11
 ), pick AS MATERIALIZED (
     SELECT r.ctid AS tid, near.lease_until, near.queue
     FROM near JOIN agentq.job_ready r ON r.ctid = near.tid
