@@ -67,9 +67,8 @@ impl Jsonb {
         // SAFETY: the array lives in a memory context that lasts as long as the session, and both
         // arguments are of the types that the function takes.
         unsafe {
-            let keys = KEYS.get().or_else(|| {
-                PgMemoryContexts::TopMemoryContext.switch_to(|_| keys.to_vec().into_datum())
-            });
+            let keys =
+                KEYS.get().or_else(|| PgMemoryContexts::TopMemoryContext.switch_to(|_| keys.to_vec().into_datum()));
             KEYS.set(keys);
             direct_function_call(pg_sys::jsonb_exists_any, &[Some(self.0), keys]).unwrap_or(false)
         }
@@ -83,11 +82,7 @@ impl Jsonb {
 }
 
 impl FromDatum for Jsonb {
-    unsafe fn from_polymorphic_datum(
-        datum: pg_sys::Datum,
-        is_null: bool,
-        _: pg_sys::Oid,
-    ) -> Option<Self> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
         if is_null {
             return None;
         }
@@ -129,8 +124,7 @@ unsafe impl SqlTranslatable for Jsonb {
     const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(Jsonb);
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
     const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("jsonb"));
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> =
-        Ok(ReturnsRef::One(SqlMappingRef::literal("jsonb")));
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("jsonb")));
 }
 
 /// Reads a timestamp as the server does. None: it is not one.

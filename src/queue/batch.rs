@@ -22,7 +22,21 @@ use std::rc::Rc;
 
 statement!(KEYS_TAKE, "sql/keys_take.sql", [TEXTARRAYOID, UUIDARRAYOID]);
 statement!(KEYS_HOLDERS, "sql/keys_holders.sql", [TEXTARRAYOID, UUIDARRAYOID]);
-statement!(ENQUEUE_BATCH, "sql/enqueue_batch.sql", [JSONBOID, INT4ARRAYOID, UUIDARRAYOID, INT4ARRAYOID, INT4ARRAYOID, INT4ARRAYOID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID]);
+statement!(
+    ENQUEUE_BATCH,
+    "sql/enqueue_batch.sql",
+    [
+        JSONBOID,
+        INT4ARRAYOID,
+        UUIDARRAYOID,
+        INT4ARRAYOID,
+        INT4ARRAYOID,
+        INT4ARRAYOID,
+        TIMESTAMPTZARRAYOID,
+        UUIDARRAYOID,
+        TIMESTAMPTZOID
+    ]
+);
 statement!(ACK_BATCH, "sql/ack_batch.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
 
 const LARGEST_BATCH: usize = 10_000;
@@ -144,14 +158,18 @@ fn read(settings: &Settings, index: usize, job: &Value) -> Result<Job, Refusal> 
         input::name("actor", actor, input::LONGEST_NAME)?;
     }
     let kind = input::name("job_kind", text(map, "job_kind")?.unwrap_or_default(), input::LONGEST_NAME)?;
-    let key = text(map, "idempotency_key")?
-        .map(|key| input::name("idempotency_key", key, input::LONGEST_KEY))
-        .transpose()?;
+    let key =
+        text(map, "idempotency_key")?.map(|key| input::name("idempotency_key", key, input::LONGEST_KEY)).transpose()?;
     if let Some(value) = present(map, "payload_json") {
         payload::check("payload_json", value)?;
         let size = value.to_string().len();
         if size as i64 > settings.payload_max_bytes {
-            return Err(payload::refuse_too_large("payload_json", size, settings.payload_max_bytes, config::PAYLOAD_MAX_BYTES));
+            return Err(payload::refuse_too_large(
+                "payload_json",
+                size,
+                settings.payload_max_bytes,
+                config::PAYLOAD_MAX_BYTES,
+            ));
         }
     }
     let queue = find_queue(settings, text(map, "queue")?.unwrap_or(input::DEFAULT_QUEUE))?;
@@ -166,7 +184,7 @@ fn read(settings: &Settings, index: usize, job: &Value) -> Result<Job, Refusal> 
         max_attempts: input::max_attempts(
             number("max_attempts")?.or(queue.max_attempts).unwrap_or(settings.max_attempts),
         )?,
-        asked_at: text(map, "scheduled_at")?.map(|at| moment(at)).transpose()?,
+        asked_at: text(map, "scheduled_at")?.map(moment).transpose()?,
         run_id: text(map, "run_id")?.map(run_id).transpose()?,
     })
 }
@@ -199,7 +217,10 @@ fn moment(at: &str) -> Result<Micros, Refusal> {
 
 fn run_id(text: &str) -> Result<Uuid, Refusal> {
     let id = uuid::Uuid::try_parse(text).map_err(|_| {
-        Refusal::new(format!("run_id \"{}\" is not a uuid", agentq_core::error::shown(text)), "Leave it out, or give a uuid.")
+        Refusal::new(
+            format!("run_id \"{}\" is not a uuid", agentq_core::error::shown(text)),
+            "Leave it out, or give a uuid.",
+        )
     })?;
     Ok(Uuid::from_bytes(*id.as_bytes()))
 }

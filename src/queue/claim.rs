@@ -15,8 +15,8 @@ use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use agentq_core::mark::{Position, Slot};
 use agentq_core::{Refusal, input, payload};
-use pgrx::datum::DatumWithOid;
 use pgrx::Uuid;
+use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -179,7 +179,10 @@ fn names(options: &Value, key: &str) -> Result<Option<Vec<String>>, Refusal> {
     names.dedup();
     if names.is_empty() || names.len() > 100 {
         return Err(Refusal::new(
-            format!("the option \"{key}\" must be a list of 1 to 100 names, not {}", agentq_core::error::shown(&value.to_string())),
+            format!(
+                "the option \"{key}\" must be a list of 1 to 100 names, not {}",
+                agentq_core::error::shown(&value.to_string())
+            ),
             format!("For example: p_options => '{{\"{key}\": [\"mail\", \"sms\"]}}'."),
         ));
     }
@@ -250,13 +253,7 @@ impl Claim<'_> {
     }
 
     /// Takes the first jobs found from these slots on.
-    fn take(
-        &self,
-        db: &Db,
-        batch: bool,
-        readings: &[Reading],
-        slots: &[Vec<Slot>],
-    ) -> Option<Jsonb> {
+    fn take(&self, db: &Db, batch: bool, readings: &[Reading], slots: &[Vec<Slot>]) -> Option<Jsonb> {
         let total: usize = slots.iter().map(Vec::len).sum();
         if total == 0 {
             return None;

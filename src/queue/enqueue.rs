@@ -12,14 +12,54 @@ use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
 use agentq_core::{Refusal, config, input, payload};
-use pgrx::datum::DatumWithOid;
 use pgrx::Uuid;
+use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use serde_json::Value;
 use std::rc::Rc;
 
-statement!(ENQUEUE_READY, "sql/enqueue_ready.sql", [UUIDOID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID]);
-statement!(ENQUEUE_WAITING, "sql/enqueue_waiting.sql", [UUIDOID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID]);
+statement!(
+    ENQUEUE_READY,
+    "sql/enqueue_ready.sql",
+    [
+        UUIDOID,
+        INT4OID,
+        INT4OID,
+        INT4OID,
+        TIMESTAMPTZOID,
+        TIMESTAMPTZOID,
+        UUIDOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        JSONBOID,
+        TEXTOID
+    ]
+);
+statement!(
+    ENQUEUE_WAITING,
+    "sql/enqueue_waiting.sql",
+    [
+        UUIDOID,
+        INT4OID,
+        INT4OID,
+        INT4OID,
+        TIMESTAMPTZOID,
+        TIMESTAMPTZOID,
+        UUIDOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        JSONBOID,
+        TEXTOID
+    ]
+);
 statement!(KEY_TAKE, "sql/key_take.sql", [TEXTOID, UUIDOID]);
 statement!(KEY_HOLDER, "sql/key_holder.sql", [TEXTOID, UUIDOID]);
 
@@ -33,10 +73,7 @@ pub fn find_queue<'a>(settings: &'a Settings, name: &str) -> Result<&'a Rc<Queue
     settings.queue(name).ok_or_else(|| {
         Refusal::new(
             format!("there is no queue \"{}\"", agentq_core::error::shown(name)),
-            format!(
-                "Make it with SELECT agentq.fn_queue_set('…'). The queues are: {}.",
-                settings.queue_names()
-            ),
+            format!("Make it with SELECT agentq.fn_queue_set('…'). The queues are: {}.", settings.queue_names()),
         )
     })
 }
@@ -130,9 +167,12 @@ fn fn_job_enqueue(
             queue.queue.as_str().into(),
         ];
         let answer = db.run(if ready { &ENQUEUE_READY } else { &ENQUEUE_WAITING }, &args).json(1);
-        let place =
-            Place { job_id, queue_id: queue.queue_id, job_kind: kind.to_owned(), priority, scheduled_at };
-        if ready { place.entered_ready(asked_at.is_some()) } else { place.entered_waiting() }
+        let place = Place { job_id, queue_id: queue.queue_id, job_kind: kind.to_owned(), priority, scheduled_at };
+        if ready {
+            place.entered_ready(asked_at.is_some())
+        } else {
+            place.entered_waiting()
+        }
         answer
     })
 }

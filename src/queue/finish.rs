@@ -177,9 +177,7 @@ fn fn_job_snooze(
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
     let until = check_schedule(required("p_until", p_until).into_inner()).or_raise();
-    with_held(p_job_id, p_lease_owner, p_lease_token, |db, _, held, now| {
-        give_back(db, held, "snoozed", until, now)
-    })
+    with_held(p_job_id, p_lease_owner, p_lease_token, |db, _, held, now| give_back(db, held, "snoozed", until, now))
 }
 
 #[pg_extern(security_definer)]

@@ -59,8 +59,14 @@ fn fn_job_heartbeat(
     }
     let now = timestamp(clock::now());
     db::connect(|db| {
-        let args =
-            [job_id.into(), owner.into(), p_lease_token.into(), now.into(), seconds.into(), settings.lease_seconds.into()];
+        let args = [
+            job_id.into(),
+            owner.into(),
+            p_lease_token.into(),
+            now.into(),
+            seconds.into(),
+            settings.lease_seconds.into(),
+        ];
         let row = db.run(&EXTEND, &args);
         if row.is_empty() {
             return answer::lease_lost(db, job_id).beyond_connection();

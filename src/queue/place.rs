@@ -58,7 +58,10 @@ impl Place {
         let at = timestamp(self.scheduled_at);
         if self.scheduled_at <= now {
             let kind = self.job_kind.as_str();
-            db.run(&ENTER_READY, &[self.queue_id.into(), kind.into(), self.priority.into(), at.into(), self.job_id.into()]);
+            db.run(
+                &ENTER_READY,
+                &[self.queue_id.into(), kind.into(), self.priority.into(), at.into(), self.job_id.into()],
+            );
             self.entered_ready(true);
         } else {
             db.run(&ENTER_WAITING, &[at.into(), self.job_id.into()]);
@@ -80,7 +83,11 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
         priority: row.must(4),
         scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
     };
-    if row.must(1) { place.left_ready() } else { place.left_waiting() }
+    if row.must(1) {
+        place.left_ready()
+    } else {
+        place.left_waiting()
+    }
     Some(place)
 }
 

@@ -10,7 +10,11 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 
 statement!(HOLD, "sql/hold.sql", [UUIDOID, TEXTOID, UUIDOID]);
-statement!(REST, "sql/rest.sql", [UUIDOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TEXTOID]);
+statement!(
+    REST,
+    "sql/rest.sql",
+    [UUIDOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TEXTOID]
+);
 statement!(FINISH, "sql/finish.sql", [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID]);
 statement!(DEAD_LETTER, "sql/dead_letter.sql", [UUIDOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
 

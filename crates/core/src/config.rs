@@ -29,16 +29,66 @@ pub const PAYLOAD_MAX_BYTES: &str = "queue.payload.max_bytes";
 pub const CHECKPOINT_MAX_BYTES: &str = "queue.checkpoint.max_bytes";
 
 pub const KEYS: &[Key] = &[
-    Key { name: SUBSTRATE_ENABLED, kind: Kind::Boolean, default: "true", description: "Master gate of the fn_job_* functions." },
-    Key { name: "queue.worker.enabled", kind: Kind::Boolean, default: "true", description: "Gate of the background worker's loop." },
-    Key { name: "queue.notify.enabled", kind: Kind::Boolean, default: "true", description: "Gate of NOTIFY on new jobs." },
-    Key { name: HEARTBEAT_ENABLED, kind: Kind::Boolean, default: "true", description: "Gate of fn_queue_heartbeat_tick." },
-    Key { name: STALE_THRESHOLD, kind: Kind::Integer(1, 86_400), default: "300", description: "An executor silent for longer is in warning, for twice as long is stale." },
-    Key { name: MAX_ATTEMPTS, kind: Kind::Integer(1, 1_000), default: "5", description: "Attempts a job gets when neither it nor its queue says." },
-    Key { name: BACKOFF_BASE, kind: Kind::Integer(0, 86_400), default: "10", description: "Seconds to wait after the first failure; doubles with each further one, up to 1024 times." },
-    Key { name: LEASE_DURATION, kind: Kind::Integer(1, 86_400), default: "300", description: "Seconds a claim holds a job when neither it nor the queue says." },
-    Key { name: PAYLOAD_MAX_BYTES, kind: Kind::Integer(1_024, 67_108_864), default: "262144", description: "Largest payload_json or result, in bytes." },
-    Key { name: CHECKPOINT_MAX_BYTES, kind: Kind::Integer(1_024, 67_108_864), default: "1048576", description: "Largest checkpoint, in bytes." },
+    Key {
+        name: SUBSTRATE_ENABLED,
+        kind: Kind::Boolean,
+        default: "true",
+        description: "Master gate of the fn_job_* functions.",
+    },
+    Key {
+        name: "queue.worker.enabled",
+        kind: Kind::Boolean,
+        default: "true",
+        description: "Gate of the background worker's loop.",
+    },
+    Key {
+        name: "queue.notify.enabled",
+        kind: Kind::Boolean,
+        default: "true",
+        description: "Gate of NOTIFY on new jobs.",
+    },
+    Key {
+        name: HEARTBEAT_ENABLED,
+        kind: Kind::Boolean,
+        default: "true",
+        description: "Gate of fn_queue_heartbeat_tick.",
+    },
+    Key {
+        name: STALE_THRESHOLD,
+        kind: Kind::Integer(1, 86_400),
+        default: "300",
+        description: "An executor silent for longer is in warning, for twice as long is stale.",
+    },
+    Key {
+        name: MAX_ATTEMPTS,
+        kind: Kind::Integer(1, 1_000),
+        default: "5",
+        description: "Attempts a job gets when neither it nor its queue says.",
+    },
+    Key {
+        name: BACKOFF_BASE,
+        kind: Kind::Integer(0, 86_400),
+        default: "10",
+        description: "Seconds to wait after the first failure; doubles with each further one, up to 1024 times.",
+    },
+    Key {
+        name: LEASE_DURATION,
+        kind: Kind::Integer(1, 86_400),
+        default: "300",
+        description: "Seconds a claim holds a job when neither it nor the queue says.",
+    },
+    Key {
+        name: PAYLOAD_MAX_BYTES,
+        kind: Kind::Integer(1_024, 67_108_864),
+        default: "262144",
+        description: "Largest payload_json or result, in bytes.",
+    },
+    Key {
+        name: CHECKPOINT_MAX_BYTES,
+        kind: Kind::Integer(1_024, 67_108_864),
+        default: "1048576",
+        description: "Largest checkpoint, in bytes.",
+    },
 ];
 
 impl Kind {

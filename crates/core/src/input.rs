@@ -14,8 +14,7 @@ pub const LONGEST_KEY: usize = 1_000;
 pub const EXECUTOR_KINDS: [&str; 7] =
     ["DOT", "Agent", "Hermes", "Codex", "PG_worker", "external_worker", "future_Kestra_adapter"];
 pub const TICK_STATUSES: [&str; 3] = ["ok", "warn", "error"];
-pub const TRIAGE_STATUSES: [&str; 5] =
-    ["pending", "acknowledged", "manual_replay", "escalated", "closed"];
+pub const TRIAGE_STATUSES: [&str; 5] = ["pending", "acknowledged", "manual_replay", "escalated", "closed"];
 
 /// A text that must say something and fit into an index key.
 pub fn name<'a>(what: &str, value: &'a str, longest: usize) -> Result<&'a str, Refusal> {

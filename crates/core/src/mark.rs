@@ -64,15 +64,8 @@ pub struct Lane {
     look_cost: i64,
 }
 
-const NO_LANE: Lane = Lane {
-    tag: 0,
-    generation: 0,
-    known: false,
-    count: 0,
-    slots: [NO_SLOT; SLOTS],
-    looked_at: i64::MIN,
-    look_cost: 0,
-};
+const NO_LANE: Lane =
+    Lane { tag: 0, generation: 0, known: false, count: 0, slots: [NO_SLOT; SLOTS], looked_at: i64::MIN, look_cost: 0 };
 
 impl Lane {
     pub fn generation(&self) -> u64 {
@@ -195,9 +188,8 @@ impl<const N: usize> Table<N> {
     /// Whether a row committed at `position`, in time and not behind, is covered by the marks.
     pub fn covers(&self, tag: u64, priority: i32, position: Position) -> bool {
         self.find(tag).is_none_or(|lane| {
-            lane.slots().is_some_and(|slots| {
-                slots.iter().any(|slot| slot.priority == priority && slot.from <= position)
-            })
+            lane.slots()
+                .is_some_and(|slots| slots.iter().any(|slot| slot.priority == priority && slot.from <= position))
         })
     }
 

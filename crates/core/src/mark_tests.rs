@@ -182,8 +182,7 @@ fn slots_stay_in_order_of_priority() {
     for priority in [50, 100, 0, 75] {
         table.lower(TAG, priority, Position::at(5));
     }
-    let order: Vec<i32> =
-        table.find(TAG).unwrap().slots().unwrap().iter().map(|s| s.priority).collect();
+    let order: Vec<i32> = table.find(TAG).unwrap().slots().unwrap().iter().map(|s| s.priority).collect();
     assert_eq!(order, [0, 50, 75, 100]);
 }
 

@@ -6,18 +6,8 @@ use serde_json::Value;
 /// Keys that may not appear at the top of a payload or of a heartbeat's metadata: content and
 /// secrets live elsewhere and are pointed at. Nested keys are not looked at, because the rule is
 /// the same as the one the CHECK constraint states, and that one reads the top level.
-pub const DENIED_KEYS: [&str; 10] = [
-    "body",
-    "content",
-    "raw",
-    "vector",
-    "embedding",
-    "secret",
-    "token",
-    "password",
-    "ssn",
-    "personal_data",
-];
+pub const DENIED_KEYS: [&str; 10] =
+    ["body", "content", "raw", "vector", "embedding", "secret", "token", "password", "ssn", "personal_data"];
 
 /// The first denied key of an object, in the order of `DENIED_KEYS`.
 pub fn denied_key(value: &Value) -> Option<&'static str> {

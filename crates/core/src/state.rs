@@ -87,20 +87,13 @@ pub enum AfterFailure {
 }
 
 /// Decides what follows a reported failure; `attempts` includes the attempt that just failed.
-pub fn after_failure(
-    attempts: i32,
-    max_attempts: i32,
-    cancel_requested: bool,
-    backoff_base_sec: i64,
-) -> AfterFailure {
+pub fn after_failure(attempts: i32, max_attempts: i32, cancel_requested: bool, backoff_base_sec: i64) -> AfterFailure {
     if cancel_requested {
         AfterFailure::Cancel
     } else if attempts >= max_attempts {
         AfterFailure::DeadLetter
     } else {
-        AfterFailure::Retry {
-            backoff_sec: crate::backoff::backoff_seconds(backoff_base_sec, attempts.into()),
-        }
+        AfterFailure::Retry { backoff_sec: crate::backoff::backoff_seconds(backoff_base_sec, attempts.into()) }
     }
 }
 
