@@ -55,10 +55,14 @@ thread_local! {
 /// An open connection to the SQL interface, for the length of one function call.
 pub struct Db(());
 
-/// Runs `work` with a connection. What it returns must not point into rows: see
-/// `Jsonb::beyond_connection`.
+/// Runs `work` with a connection. What it returns must not point into rows.
 pub fn connect<R>(work: impl FnOnce(&Db) -> R) -> R {
     Spi::connect(|_| work(&Db(())))
+}
+
+/// Runs `work` with a connection, and hands its answer out of it.
+pub fn answer(work: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
+    connect(|db| work(db).beyond_connection())
 }
 
 impl Db {
@@ -208,11 +212,6 @@ impl Rows {
     /// A column that is never NULL.
     pub fn must<T: FromDatum + IntoDatum>(&self, column: usize) -> T {
         self.get(column).unwrap_or_else(|| panic!("column {column} is NULL"))
-    }
-
-    /// A jsonb column, copied to where it outlives the connection.
-    pub fn json(&self, column: usize) -> Jsonb {
-        self.must::<Jsonb>(column).beyond_connection()
     }
 
     /// Calls `each` with every row in turn.

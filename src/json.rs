@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "the one place that handles raw jsonb values")]
 
+use agentq_core::Refusal;
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
 use pgrx::nullable::Nullable;
 use pgrx::pgrx_sql_entity_graph::metadata::{
@@ -13,6 +14,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 use pgrx::{FromDatum, IntoDatum, JsonB, PgMemoryContexts, direct_function_call, pg_sys};
 use serde_json::Value;
 use std::cell::Cell;
+use std::ffi::CStr;
 
 /// A jsonb value as the server holds it, detoasted.
 #[derive(Clone, Copy)]
@@ -28,9 +30,18 @@ impl Jsonb {
         Self(JsonB(value).into_datum().expect("a JSON value is never NULL"))
     }
 
-    pub fn to_value(self) -> Value {
-        // SAFETY: `self` always holds a valid jsonb datum.
-        unsafe { JsonB::from_datum(self.0, false) }.expect("a jsonb datum is never NULL").0
+    /// Reads it into Rust. What the server can store and Rust cannot read (numbers beyond 1e308,
+    /// more than 128 levels) is refused.
+    pub fn parse(self, what: &str) -> Result<Value, Refusal> {
+        // SAFETY: `self` always holds a valid jsonb datum, and its text is valid UTF-8.
+        let text = unsafe { direct_function_call::<&CStr>(pg_sys::jsonb_out, &[Some(self.0)]) };
+        let text = text.map(CStr::to_bytes).unwrap_or_default();
+        serde_json::from_slice(text).map_err(|error| {
+            Refusal::new(
+                format!("{what} cannot be read: {error}"),
+                "Use numbers below 1e308 and at most 128 levels of nesting.",
+            )
+        })
     }
 
     /// Its size in bytes, as the server stores it uncompressed.
@@ -58,6 +69,31 @@ impl Jsonb {
         } else {
             "an object"
         }
+    }
+
+    pub fn is_array(self) -> bool {
+        self.header() & (ARRAY_FLAG | SCALAR_FLAG) == ARRAY_FLAG
+    }
+
+    /// The value of a key at its top level.
+    pub fn member(self, key: &str) -> Option<Jsonb> {
+        // SAFETY: both arguments are of the types that the function takes, which answers with a jsonb.
+        unsafe { direct_function_call(pg_sys::jsonb_object_field, &[Some(self.0), key.into_datum()]) }
+    }
+
+    /// The object without a key; anything else as it is.
+    pub fn without(self, key: &str) -> Jsonb {
+        if !self.is_object() {
+            return self;
+        }
+        // SAFETY: both arguments are of the types that the function takes, which answers with a jsonb.
+        unsafe { direct_function_call(pg_sys::jsonb_delete, &[Some(self.0), key.into_datum()]) }.unwrap_or(self)
+    }
+
+    /// Whether it has this key at its top level.
+    pub fn has_key(self, key: &str) -> bool {
+        // SAFETY: both arguments are of the types that the function takes.
+        unsafe { direct_function_call(pg_sys::jsonb_exists, &[Some(self.0), key.into_datum()]) }.unwrap_or(false)
     }
 
     /// Whether it has any of these keys at its top level. The list is turned into a value of the

@@ -2,6 +2,7 @@
 
 use pgrx::prelude::*;
 
+extension_sql_file!("../sql/base/schema.sql", name = "base_schema", bootstrap);
 extension_sql_file!(
     "../sql/base/config.sql",
     name = "base_config",

@@ -55,7 +55,7 @@ COMMENT ON COLUMN agentq.access_grant.granted_by IS 'By whom.';
 SELECT pg_catalog.pg_extension_config_dump('agentq.access_grant', '');
 
 CREATE FUNCTION agentq.fn_access_check(p_role text, p_level text) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF p_level IS NULL OR NOT EXISTS (SELECT FROM agentq.access_rule WHERE level = p_level) THEN
         RAISE EXCEPTION 'access level "%" is not known', coalesce(p_level, 'NULL')
@@ -70,7 +70,7 @@ COMMENT ON FUNCTION agentq.fn_access_check(text, text) IS 'Refuses an unknown ro
 
 -- The statements that give (or take) the privileges of some rules, one per object.
 CREATE FUNCTION agentq.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.privilege, 'FUNCTION ' || p.oid::regprocedure
     FROM agentq.access_rule r JOIN pg_proc p ON p.proname = r.object AND p.pronamespace = 'agentq'::regnamespace
     WHERE r.level = p_level AND r.privilege = 'EXECUTE'
@@ -80,26 +80,44 @@ SET search_path = pg_catalog, agentq, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION agentq.fn_access_targets(text) IS 'The objects of an access level, as GRANT names them.';
 
-CREATE FUNCTION agentq.fn_access_grant(p_role text, p_level text) RETURNS jsonb LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+-- A row in access_grant gives the privileges of its level, whoever puts it there: fn_access_grant, or
+-- the restore of a dump.
+CREATE FUNCTION agentq.fn_access_apply() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_target record;
 BEGIN
-    PERFORM agentq.fn_access_check(p_role, p_level);
-    EXECUTE format('GRANT USAGE ON SCHEMA agentq TO %I', p_role);
-    FOR v_target IN SELECT * FROM agentq.fn_access_targets(p_level) LOOP
-        EXECUTE format('GRANT %s ON %s TO %I', v_target.privilege, v_target.target, p_role);
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = NEW.role_name) THEN
+        RAISE WARNING 'there is no role "%", so it was not given the level %', NEW.role_name, NEW.level
+            USING HINT = 'Create the role, then call agentq.fn_access_grant.';
+        RETURN NULL;
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA agentq TO %I', NEW.role_name);
+    FOR v_target IN SELECT * FROM agentq.fn_access_targets(NEW.level) LOOP
+        EXECUTE format('GRANT %s ON %s TO %I', v_target.privilege, v_target.target, NEW.role_name);
     END LOOP;
-    INSERT INTO agentq.access_grant (role_name, level) VALUES (p_role, p_level) ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION agentq.fn_access_apply() IS 'Trigger: gives a role the privileges of its level.';
+
+CREATE TRIGGER access_grant_apply AFTER INSERT OR UPDATE ON agentq.access_grant
+    FOR EACH ROW EXECUTE FUNCTION agentq.fn_access_apply();
+COMMENT ON TRIGGER access_grant_apply ON agentq.access_grant IS 'Gives the privileges of the level.';
+
+CREATE FUNCTION agentq.fn_access_grant(p_role text, p_level text) RETURNS jsonb LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM agentq.fn_access_check(p_role, p_level);
+    INSERT INTO agentq.access_grant AS g (role_name, level) VALUES (p_role, p_level)
+    ON CONFLICT (role_name, level) DO UPDATE SET granted_at = g.granted_at;
     RETURN jsonb_build_object('ok', true, 'code', 'granted', 'role', p_role, 'level', p_level);
 END $$;
 COMMENT ON FUNCTION agentq.fn_access_grant(text, text) IS 'Gives a role one of the levels producer, worker, operator or reader.';
 
 CREATE FUNCTION agentq.fn_access_revoke(p_role text, p_level text) RETURNS jsonb LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_target record;
-    v_level  text;
 BEGIN
     PERFORM agentq.fn_access_check(p_role, p_level);
     FOR v_target IN SELECT * FROM agentq.fn_access_targets(p_level) LOOP
@@ -110,9 +128,7 @@ BEGIN
         EXECUTE format('REVOKE USAGE ON SCHEMA agentq FROM %I', p_role);
     END IF;
     -- Levels overlap: what another level of the role also gives is given again.
-    FOR v_level IN SELECT level FROM agentq.access_grant WHERE role_name = p_role LOOP
-        PERFORM agentq.fn_access_grant(p_role, v_level);
-    END LOOP;
+    UPDATE agentq.access_grant SET granted_at = granted_at WHERE role_name = p_role;
     RETURN jsonb_build_object('ok', true, 'code', 'revoked', 'role', p_role, 'level', p_level);
 END $$;
 COMMENT ON FUNCTION agentq.fn_access_revoke(text, text) IS 'Takes a level from a role again; what its other levels give stays.';

@@ -18,7 +18,7 @@ COMMENT ON COLUMN agentq.config.updated_by IS 'Who last set it.';
 -- Inserting a key that is there sets it. A restored dump brings its own rows into a table that
 -- CREATE EXTENSION has just filled with defaults, and must win.
 CREATE FUNCTION agentq.fn_config_take() RETURNS trigger LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE agentq.config
     SET value = NEW.value, updated_at = NEW.updated_at, updated_by = NEW.updated_by

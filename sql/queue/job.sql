@@ -120,6 +120,7 @@ CREATE TABLE agentq.job_done (
     lease_owner agentq.job_name,
     error_class text,
     error       text,
+    cancel_reason text,
     result      jsonb,
     CONSTRAINT job_done_pkey PRIMARY KEY (job_id),
     CONSTRAINT job_done_attempt_check CHECK (num_nulls(outcome, lease_token, lease_owner) IN (0, 3))
@@ -133,7 +134,8 @@ COMMENT ON COLUMN agentq.job_done.state IS 'How the job ended.';
 COMMENT ON COLUMN agentq.job_done.outcome IS 'How the last attempt ended; NULL: it ended while nobody held it.';
 COMMENT ON COLUMN agentq.job_done.lease_owner IS 'Who made the last attempt.';
 COMMENT ON COLUMN agentq.job_done.error_class IS 'Class of the last attempt''s error.';
-COMMENT ON COLUMN agentq.job_done.error IS 'The last attempt''s error, or why it was cancelled.';
+COMMENT ON COLUMN agentq.job_done.error IS 'The last attempt''s error.';
+COMMENT ON COLUMN agentq.job_done.cancel_reason IS 'Why it was cancelled.';
 COMMENT ON COLUMN agentq.job_done.result IS 'What the worker handed in.';
 
 CREATE TABLE agentq.job_attempt_log (
@@ -179,7 +181,7 @@ COMMENT ON COLUMN agentq.job_checkpoint.saved_at IS 'When it was saved.';
 COMMENT ON COLUMN agentq.job_checkpoint.checkpoint IS 'What the worker saved.';
 
 CREATE FUNCTION agentq.fn_job_queue_updated_at() RETURNS trigger LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     NEW.updated_at := agentq.fn_clock_now();
     RETURN NEW;

@@ -60,7 +60,7 @@ COMMENT ON COLUMN agentq.job_queue.updated_at IS 'When it last changed.';
 COMMENT ON COLUMN agentq.job_queue.queue IS 'The queue it belongs to.';
 
 CREATE FUNCTION agentq.fn_job_queue_insert() RETURNS trigger LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_answer jsonb;
 BEGIN
@@ -90,7 +90,7 @@ END $$;
 COMMENT ON FUNCTION agentq.fn_job_queue_insert() IS 'Trigger: an INSERT into job_queue enqueues.';
 
 CREATE FUNCTION agentq.fn_job_queue_update() RETURNS trigger LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_old     jsonb := to_jsonb(OLD);
     v_new     jsonb := to_jsonb(NEW);
@@ -115,7 +115,7 @@ END $$;
 COMMENT ON FUNCTION agentq.fn_job_queue_update() IS 'Trigger: an UPDATE of job_queue changes a job that nobody holds.';
 
 CREATE FUNCTION agentq.fn_job_queue_delete() RETURNS trigger LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'job % cannot be deleted from agentq.job_queue', OLD.job_id
         USING ERRCODE = 'feature_not_supported',

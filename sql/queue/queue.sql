@@ -30,7 +30,7 @@ COMMENT ON COLUMN agentq.queue.updated_at IS 'When it was last changed.';
 
 -- As with the settings: a restored dump must win over the row that CREATE EXTENSION makes.
 CREATE FUNCTION agentq.fn_queue_take() RETURNS trigger LANGUAGE plpgsql
-SET search_path = pg_catalog, agentq, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE agentq.queue
     SET lease_seconds = NEW.lease_seconds, max_attempts = NEW.max_attempts, priority = NEW.priority,

@@ -113,7 +113,7 @@ COMMENT ON COLUMN agentq.v_job_dead_letter_summary.max_attempts IS 'Failed attem
 
 -- The storage's own invariant, for tests and for the anxious.
 CREATE FUNCTION agentq.fn_queue_verify() RETURNS TABLE (problem text, job_id uuid)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, agentq, pg_temp AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH place AS (
         SELECT r.job_id, 'ready' AS place FROM agentq.job_ready r
         UNION ALL SELECT w.job_id, 'waiting' FROM agentq.job_waiting w

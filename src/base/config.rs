@@ -8,12 +8,12 @@ use agentq_core::config;
 use pgrx::prelude::*;
 use serde_json::Value;
 
-statement!(CONFIG_SET, "config_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
+statement!(CONFIG_SET, "config_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID, TEXTOID]);
 
 /// What the CHECK on `config` asks: is this a key, and does it accept this value?
 #[pg_extern(immutable, strict, parallel_safe)]
 fn fn_config_accepts(p_key: &str, p_value: Jsonb) -> bool {
-    config::check(p_key, &p_value.to_value()).is_ok()
+    config::check(p_key, p_value.parse(p_key).ok().as_ref()).is_ok()
 }
 
 #[pg_extern(immutable, parallel_safe)]
@@ -26,7 +26,7 @@ fn fn_config_defaults()
 }
 
 #[pg_extern(stable, security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_config_get(p_key: Option<&str>) -> Jsonb {
     let key = required("p_key", p_key);
     config::find(key).or_raise();
@@ -34,11 +34,12 @@ fn fn_config_get(p_key: Option<&str>) -> Jsonb {
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_config_set(p_key: Option<&str>, p_value: Option<Jsonb>) -> Jsonb {
     let key = required("p_key", p_key);
     let value = required("p_value", p_value);
-    config::check(key, &value.to_value()).or_raise();
+    let description = config::find(key).or_raise().description;
+    config::check(key, value.parse("p_value").ok().as_ref()).or_raise();
     let now = super::clock::timestamp(super::clock::now());
-    db::connect(|db| db.run(&CONFIG_SET, &[key.into(), value.into(), now.into()]).json(1))
+    db::answer(|db| db.run(&CONFIG_SET, &[key.into(), value.into(), now.into(), description.into()]).must(1))
 }

@@ -48,6 +48,7 @@ thread_local! {
 impl Settings {
     /// The settings in force.
     pub fn current() -> Rc<Settings> {
+        hear_of_changes();
         if let Some(settings) = COPY.with_borrow(Clone::clone) {
             return settings;
         }
@@ -108,6 +109,13 @@ fn value_of(config: &HashMap<String, Value>, key: &str) -> Value {
     config.get(key).cloned().unwrap_or_else(|| {
         config::find(key).ok().and_then(|k| serde_json::from_str(k.default).ok()).unwrap_or_default()
     })
+}
+
+/// Takes in what other sessions have announced, also in the middle of a transaction.
+#[allow(unsafe_code, reason = "asking the server for its messages")]
+fn hear_of_changes() {
+    // SAFETY: the server does the same whenever it locks a table.
+    unsafe { pg_sys::AcceptInvalidationMessages() }
 }
 
 #[allow(unsafe_code, reason = "registering with the server's invalidation")]

@@ -21,9 +21,10 @@ pub fn gate_closed(gate: &str) -> Jsonb {
     }))
 }
 
-/// The answer of a job function whose gate is closed, if it is.
-pub fn closed_substrate(settings: &Settings) -> Option<Jsonb> {
-    (!settings.substrate_enabled).then(|| gate_closed(config::SUBSTRATE_ENABLED))
+/// Runs a job function, unless the master gate is closed.
+pub fn gated(work: impl FnOnce(&Settings) -> Jsonb) -> Jsonb {
+    let settings = Settings::current();
+    if settings.substrate_enabled { work(&settings) } else { gate_closed(config::SUBSTRATE_ENABLED) }
 }
 
 /// What the caller sees when it no longer, or not yet, holds the job. An unknown job is an error.

@@ -5,14 +5,14 @@
 
 use super::answer;
 use super::change::whole;
-use super::enqueue::{as_id, check_schedule, find_queue, new_id};
+use super::enqueue::{as_id, find_queue, moment, new_id, parse_id};
 use super::hints;
 use super::place::Place;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::{Queue, Settings};
 use crate::db::{self, Db, statement};
-use crate::error::{OrRaise, required};
-use crate::json::{self, Jsonb};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -37,6 +37,8 @@ statement!(
         TIMESTAMPTZOID
     ]
 );
+statement!(BATCH_READ, "sql/batch_read.sql", [JSONBOID, TEXTARRAYOID]);
+statement!(ACK_READ, "sql/ack_read.sql", [JSONBOID]);
 statement!(ACK_BATCH, "sql/ack_batch.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
 
 const LARGEST_BATCH: usize = 10_000;
@@ -69,53 +71,55 @@ struct Job {
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let jobs = required("p_jobs", p_jobs);
-    let Value::Array(list) = jobs.to_value() else {
-        return Err(not_a_list("p_jobs", "[{\"job_kind\": \"mail.send\"}]")).or_raise();
-    };
-    if list.len() > LARGEST_BATCH {
-        Err(too_many(list.len())).or_raise()
-    }
-    let all_or_nothing = p_options.map(|o| all_or_nothing(o.to_value()).or_raise()).unwrap_or(false);
-    db::connect(|db| {
-        let mut accepted = Vec::with_capacity(list.len());
-        let mut answers: Vec<Value> = vec![Value::Null; list.len()];
-        let mut refused = 0;
-        for (index, job) in list.iter().enumerate() {
-            match read(&settings, index, job) {
-                Ok(job) => accepted.push(job),
-                Err(refusal) => {
-                    refused += 1;
-                    answers[index] = json!({"index": index, "code": "refused", "duplicate": false, "job_id": null,
-                        "reason": refusal.message, "hint": refusal.hint});
-                }
+    answer::gated(|settings| {
+        let jobs = required("p_jobs", p_jobs);
+        if !jobs.is_array() {
+            Err(not_a_list("p_jobs", "[{\"job_kind\": \"mail.send\"}]")).or_raise()
+        }
+        let all_or_nothing = p_options.is_some_and(|o| o.parse("p_options").and_then(all_or_nothing).or_raise());
+        db::answer(|db| {
+            let rows = db.run(&BATCH_READ, &[jobs.into(), payload::DENIED_KEYS.to_vec().into()]);
+            let size = rows.len();
+            if size > LARGEST_BATCH {
+                Err(too_many(size)).or_raise()
             }
-        }
-        if all_or_nothing && refused > 0 {
-            let jobs: Vec<Value> = answers.into_iter().filter(|a| !a.is_null()).collect();
-            return Jsonb::from_value(json!({"ok": false, "code": "refused", "created": 0, "duplicates": 0,
+            let mut accepted = Vec::with_capacity(size);
+            let mut answers: Vec<Value> = Vec::with_capacity(size);
+            let mut refused = 0;
+            rows.each(|row| {
+                let index = answers.len();
+                match read(settings, index, row) {
+                    Ok(job) => {
+                        accepted.push(job);
+                        answers.push(Value::Null);
+                    }
+                    Err(refusal) => {
+                        refused += 1;
+                        answers.push(json!({"index": index, "code": "refused", "duplicate": false, "job_id": null,
+                            "reason": refusal.message, "hint": refusal.hint}));
+                    }
+                }
+            });
+            if all_or_nothing && refused > 0 {
+                let jobs: Vec<Value> = answers.into_iter().filter(|a| !a.is_null()).collect();
+                return Jsonb::from_value(json!({"ok": false, "code": "refused", "created": 0, "duplicates": 0,
                 "refused": refused, "jobs": jobs,
-                "message": format!("{refused} of {} jobs were refused, so none was enqueued", list.len())}))
-            .beyond_connection();
-        }
-        hints::announce();
-        let now = clock::now();
-        let duplicates = take_keys(db, &mut accepted, &mut answers);
-        let created = accepted.len();
-        write(db, jobs, &accepted, now);
-        for job in &accepted {
-            answers[job.index] =
-                json!({"index": job.index, "code": "enqueued", "duplicate": false, "job_id": job.id.to_string()});
-        }
-        Jsonb::from_value(json!({"ok": true, "code": "enqueued", "created": created, "duplicates": duplicates,
+                "message": format!("{refused} of {size} jobs were refused, so none was enqueued")}));
+            }
+            hints::announce();
+            let now = clock::now();
+            let duplicates = take_keys(db, &mut accepted, &mut answers);
+            let created = accepted.len();
+            write(db, jobs, &accepted, now);
+            for job in &accepted {
+                answers[job.index] =
+                    json!({"index": job.index, "code": "enqueued", "duplicate": false, "job_id": job.id.to_string()});
+            }
+            Jsonb::from_value(json!({"ok": true, "code": "enqueued", "created": created, "duplicates": duplicates,
             "refused": refused, "jobs": answers}))
-        .beyond_connection()
+        })
     })
 }
 
@@ -145,11 +149,13 @@ fn all_or_nothing(options: Value) -> Result<bool, Refusal> {
     }
 }
 
-/// Reads one job of a batch, with the same rules as a single enqueue.
-fn read(settings: &Settings, index: usize, job: &Value) -> Result<Job, Refusal> {
-    let Value::Object(map) = job else {
+/// Reads one job of a batch, with the same rules as a single enqueue. Its payload stays with the
+/// server, which says only what it is.
+fn read(settings: &Settings, index: usize, row: &db::Rows) -> Result<Job, Refusal> {
+    let Value::Object(map) = &row.must::<Jsonb>(1).parse("a job")? else {
         return Err(payload::refuse_not_object("a job", "this"));
     };
+    check_payload(row, settings.payload_max_bytes)?;
     input::known_options("a job", map.keys(), &JOB_KEYS)?;
     for key in ["actor", "source_ref", "target_ref", "payload_ref"] {
         text(map, key)?;
@@ -160,18 +166,6 @@ fn read(settings: &Settings, index: usize, job: &Value) -> Result<Job, Refusal> 
     let kind = input::name("job_kind", text(map, "job_kind")?.unwrap_or_default(), input::LONGEST_NAME)?;
     let key =
         text(map, "idempotency_key")?.map(|key| input::name("idempotency_key", key, input::LONGEST_KEY)).transpose()?;
-    if let Some(value) = present(map, "payload_json") {
-        payload::check("payload_json", value)?;
-        let size = value.to_string().len();
-        if size as i64 > settings.payload_max_bytes {
-            return Err(payload::refuse_too_large(
-                "payload_json",
-                size,
-                settings.payload_max_bytes,
-                config::PAYLOAD_MAX_BYTES,
-            ));
-        }
-    }
     let queue = find_queue(settings, text(map, "queue")?.unwrap_or(input::DEFAULT_QUEUE))?;
     let number = |key: &str| present(map, key).map(|value| whole(key, value)).transpose();
     Ok(Job {
@@ -184,9 +178,23 @@ fn read(settings: &Settings, index: usize, job: &Value) -> Result<Job, Refusal> 
         max_attempts: input::max_attempts(
             number("max_attempts")?.or(queue.max_attempts).unwrap_or(settings.max_attempts),
         )?,
-        asked_at: text(map, "scheduled_at")?.map(moment).transpose()?,
+        asked_at: text(map, "scheduled_at")?.map(|at| moment("scheduled_at", at)).transpose()?,
         run_id: text(map, "run_id")?.map(run_id).transpose()?,
     })
+}
+
+fn check_payload(row: &db::Rows, max_bytes: i64) -> Result<(), Refusal> {
+    let what = "payload_json";
+    match row.get::<String>(2).as_deref() {
+        None | Some("null" | "object") => {}
+        Some("array") => return Err(payload::refuse_not_object(what, "an array")),
+        Some(other) => return Err(payload::refuse_not_object(what, &format!("a {other}"))),
+    }
+    let size: i32 = row.get(3).unwrap_or_default();
+    if i64::from(size) > max_bytes {
+        return Err(payload::refuse_too_large(what, size as usize, max_bytes, config::PAYLOAD_MAX_BYTES));
+    }
+    row.get::<String>(4).map_or(Ok(()), |key| Err(payload::refuse_denied(what, &key)))
 }
 
 fn present<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
@@ -204,25 +212,11 @@ fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>, R
     }
 }
 
-/// A timestamp as the server reads it, refused rather than raised when it cannot.
-fn moment(at: &str) -> Result<Micros, Refusal> {
-    let at = json::parse_timestamp(at).ok_or_else(|| {
-        Refusal::new(
-            format!("scheduled_at \"{}\" is not a timestamp", agentq_core::error::shown(at)),
-            "Write it as in 2030-01-31T12:00:00Z.",
-        )
-    })?;
-    check_schedule(at.into_inner())
-}
-
 fn run_id(text: &str) -> Result<Uuid, Refusal> {
-    let id = uuid::Uuid::try_parse(text).map_err(|_| {
-        Refusal::new(
-            format!("run_id \"{}\" is not a uuid", agentq_core::error::shown(text)),
-            "Leave it out, or give a uuid.",
-        )
-    })?;
-    Ok(Uuid::from_bytes(*id.as_bytes()))
+    parse_id(text).ok_or_else(|| {
+        let shown = agentq_core::error::shown(text);
+        Refusal::new(format!("run_id \"{shown}\" is not a uuid"), "Leave it out, or give a uuid.")
+    })
 }
 
 /// Takes the keys of the batch; jobs whose key is in use are answered as duplicates and dropped.
@@ -240,7 +234,7 @@ fn take_keys(db: &Db, jobs: &mut Vec<Job>, answers: &mut [Value]) -> usize {
     for _ in 0..100 {
         let open: Vec<_> = wanted.iter().filter(|(key, _)| !holders.contains_key(**key)).collect();
         if open.is_empty() {
-            break;
+            return drop_duplicates(jobs, &holders, answers);
         }
         let keys: Vec<String> = open.iter().map(|(key, _)| (**key).to_owned()).collect();
         // A job without a key of its own answers to its id.
@@ -255,6 +249,15 @@ fn take_keys(db: &Db, jobs: &mut Vec<Job>, answers: &mut [Value]) -> usize {
             holders.insert(row.must(1), row.must(2));
         });
     }
+    raise(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        "the idempotency keys of this batch keep changing hands",
+        "Try again.",
+    )
+}
+
+/// Drops the jobs whose key another job holds, and answers for them; returns how many.
+fn drop_duplicates(jobs: &mut Vec<Job>, holders: &HashMap<String, Uuid>, answers: &mut [Value]) -> usize {
     let before = jobs.len();
     jobs.retain(|job| {
         let holder = job.key.as_ref().and_then(|key| holders.get(key)).copied().unwrap_or(job.id);
@@ -299,47 +302,51 @@ fn write(db: &Db, source: Jsonb, jobs: &[Job], now: Micros) {
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let owner = required("p_lease_owner", p_lease_owner);
-    let jobs = required("p_jobs", p_jobs);
-    check_acks(jobs.to_value(), settings.payload_max_bytes).or_raise();
-    let now = timestamp(clock::now());
-    db::connect(|db| db.run(&ACK_BATCH, &[owner.into(), jobs.into(), now.into()]).json(1))
+    answer::gated(|settings| {
+        let owner = required("p_lease_owner", p_lease_owner);
+        let jobs = required("p_jobs", p_jobs);
+        if !jobs.is_array() {
+            Err(not_a_list("p_jobs", ACK_EXAMPLE)).or_raise()
+        }
+        let now = timestamp(clock::now());
+        db::answer(|db| {
+            let rows = db.run(&ACK_READ, &[jobs.into()]);
+            if rows.len() > LARGEST_BATCH {
+                Err(too_many(rows.len())).or_raise()
+            }
+            let mut index = 0;
+            rows.each(|row| {
+                check_ack(index, row, settings.payload_max_bytes).or_raise();
+                index += 1;
+            });
+            db.run(&ACK_BATCH, &[owner.into(), jobs.into(), now.into()]).must(1)
+        })
+    })
 }
 
-fn check_acks(jobs: Value, max_bytes: i64) -> Result<(), Refusal> {
-    let example = "[\"<job id>\", {\"job_id\": \"…\", \"lease_token\": \"…\", \"result\": {}}]";
-    let Value::Array(list) = &jobs else { return Err(not_a_list("p_jobs", example)) };
-    if list.len() > LARGEST_BATCH {
-        return Err(too_many(list.len()));
-    }
-    for (index, job) in list.iter().enumerate() {
-        let is_id = |value: Option<&Value>| {
-            value.and_then(Value::as_str).is_some_and(|text| uuid::Uuid::try_parse(text).is_ok())
-        };
-        let fits = match job {
-            Value::String(_) => is_id(Some(job)),
-            Value::Object(map) => {
-                input::known_options("an ack", map.keys(), &["job_id", "lease_token", "result"])?;
-                let size = map.get("result").map_or(0, |result| result.to_string().len());
-                if size as i64 > max_bytes {
-                    return Err(payload::refuse_too_large("result", size, max_bytes, config::PAYLOAD_MAX_BYTES));
-                }
-                is_id(map.get("job_id")) && present(map, "lease_token").is_none_or(|token| is_id(Some(token)))
-            }
-            _ => false,
-        };
-        if !fits {
-            return Err(Refusal::new(
-                format!("item {index} of p_jobs is no job id: {}", agentq_core::error::shown(&job.to_string())),
-                format!("For example: '{example}'."),
-            ));
+const ACK_EXAMPLE: &str = "[\"<job id>\", {\"job_id\": \"…\", \"lease_token\": \"…\", \"result\": {}}]";
+
+fn check_ack(index: usize, row: &db::Rows, max_bytes: i64) -> Result<(), Refusal> {
+    let item = row.must::<Jsonb>(1).parse("an ack")?;
+    let is_id = |value: &Value| value.as_str().and_then(parse_id).is_some();
+    let fits = match &item {
+        Value::Object(map) => {
+            input::known_options("an ack", map.keys(), &["job_id", "lease_token"])?;
+            map.get("job_id").is_some_and(is_id) && present(map, "lease_token").is_none_or(is_id)
         }
+        other => is_id(other),
+    };
+    if !fits {
+        return Err(Refusal::new(
+            format!("item {index} of p_jobs is no job id: {}", agentq_core::error::shown(&item.to_string())),
+            format!("For example: '{ACK_EXAMPLE}'."),
+        ));
+    }
+    let size: i32 = row.get(2).unwrap_or_default();
+    if i64::from(size) > max_bytes {
+        return Err(payload::refuse_too_large("result", size as usize, max_bytes, config::PAYLOAD_MAX_BYTES));
     }
     Ok(())
 }

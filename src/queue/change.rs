@@ -1,11 +1,10 @@
 //! Changing a job that nobody holds: taken out of its place, changed, and put where it now belongs.
 
 use super::answer;
-use super::enqueue::{check_schedule, check_signal};
+use super::enqueue::{check_signal, moment};
 use super::place::Place;
 use super::settle::{self, Found};
 use crate::base::clock;
-use crate::base::settings::Settings;
 use crate::db::{self, statement};
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
@@ -20,44 +19,39 @@ const CHANGEABLE: [&str; 7] =
     ["priority", "scheduled_at", "max_attempts", "payload_json", "source_ref", "target_ref", "payload_ref"];
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let job_id = required("p_job_id", p_job_id);
-    let changes = required("p_changes", p_changes);
-    check(changes.to_value(), &settings).or_raise();
-    db::connect(|db| {
-        match settle::seize(db, job_id) {
-            Found::Resting => {}
-            Found::Held(held) => raise(
-                PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("job {job_id} is held by {} and cannot be changed now", held.lease_owner),
-                "Change it when it has been given back, or ask its holder to stop with agentq.fn_job_cancel.",
-            ),
-            Found::Finished(state) => raise(
-                PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("job {job_id} is {state} and cannot be changed any more"),
-                "Enqueue a new job instead.",
-            ),
+    answer::gated(|settings| {
+        let job_id = required("p_job_id", p_job_id);
+        let changes = required("p_changes", p_changes);
+        let payload = changes.member("payload_json");
+        if let Some(payload) = payload {
+            check_signal("payload_json", payload, settings.payload_max_bytes).or_raise();
         }
-        let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
-        let place = Place {
-            job_id,
-            queue_id: row.must(2),
-            job_kind: row.must(3),
-            priority: row.must(4),
-            scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
-        };
-        check_schedule(place.scheduled_at).or_raise();
-        place.enter(db, clock::now());
-        row.json(1)
+        changes.without("payload_json").parse("p_changes").and_then(check).or_raise();
+        db::answer(|db| {
+            match settle::seize(db, job_id) {
+                Found::Resting => {}
+                Found::Held(held) => raise(
+                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("job {job_id} is held by {} and cannot be changed now", held.lease_owner),
+                    "Change it when it has been given back, or ask its holder to stop with agentq.fn_job_cancel.",
+                ),
+                Found::Finished(state) => raise(
+                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("job {job_id} is {state} and cannot be changed any more"),
+                    "Enqueue a new job instead.",
+                ),
+            }
+            let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
+            let place = Place::from_row(&row, 2);
+            place.enter(db, clock::now());
+            row.must(1)
+        })
     })
 }
 
-fn check(changes: Value, settings: &Settings) -> Result<(), Refusal> {
+fn check(changes: Value) -> Result<(), Refusal> {
     let Value::Object(map) = &changes else {
         return Err(payload::refuse_not_object("p_changes", "this"));
     };
@@ -68,13 +62,11 @@ fn check(changes: Value, settings: &Settings) -> Result<(), Refusal> {
     if let Some(value) = map.get("max_attempts") {
         input::max_attempts(whole("max_attempts", value)?)?;
     }
-    if let Some(value) = map.get("scheduled_at")
-        && !value.is_string()
-    {
-        return Err(Refusal::new(format!("scheduled_at must be a timestamp, not {value}"), "Give it as a text."));
-    }
-    if let Some(value) = map.get("payload_json") {
-        check_signal("payload_json", Jsonb::from_value(value.clone()), settings.payload_max_bytes)?;
+    if let Some(value) = map.get("scheduled_at") {
+        let text = value.as_str().ok_or_else(|| {
+            Refusal::new(format!("scheduled_at must be a timestamp, not {value}"), "Give it as a text.")
+        })?;
+        moment("scheduled_at", text)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! can afford to, and recovers jobs whose lease has expired.
 
 use super::enqueue::find_queue;
-use super::hints::{LaneName, Reading};
+use super::hints::{self, LaneName, Reading};
 use super::place::{self, Place};
 use super::{answer, reap};
 use crate::base::clock::{self, Micros, timestamp};
@@ -13,7 +13,7 @@ use crate::base::settings::{Queue, Settings};
 use crate::db::{self, Db, Rows, Statement, statement};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
-use agentq_core::mark::{Position, Slot};
+use agentq_core::mark::{Position, SLOTS, Slot};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::datum::DatumWithOid;
@@ -32,27 +32,34 @@ macro_rules! claim_statement {
             Statement { sql: concat!($(include_str!($part)),+), types: &CLAIM_TYPES };
     };
 }
-const CLAIM_TYPES: [pg_sys::Oid; 11] = [
-    pg_sys::TEXTOID,
-    pg_sys::TIMESTAMPTZOID,
-    pg_sys::INT8OID,
-    pg_sys::INT4ARRAYOID,
-    pg_sys::TEXTARRAYOID,
-    pg_sys::TIMESTAMPTZARRAYOID,
-    pg_sys::INT4ARRAYOID,
-    pg_sys::TIMESTAMPTZARRAYOID,
-    pg_sys::UUIDARRAYOID,
-    pg_sys::TEXTARRAYOID,
-    pg_sys::INT8OID,
-];
+const CLAIM_TYPES: [pg_sys::Oid; 11] = {
+    use pg_sys::{INT4ARRAYOID as INTS, INT8OID, TEXTARRAYOID as TEXTS, TEXTOID, TIMESTAMPTZARRAYOID as TIMES};
+    use pg_sys::{TIMESTAMPTZOID, UUIDARRAYOID as IDS};
+    [TEXTOID, TIMESTAMPTZOID, INT8OID, INTS, TEXTS, TIMES, INTS, TIMES, IDS, TEXTS, INT8OID]
+};
 claim_statement!(KIND_ONE, "sql/claim_kind_one.sql", "sql/claim_lease.sql", "sql/claim_one.sql");
 claim_statement!(ANY_ONE, "sql/claim_any_one.sql", "sql/claim_lease.sql", "sql/claim_one.sql");
 claim_statement!(KIND, "sql/claim_kind.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
 claim_statement!(ANY, "sql/claim_any.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
+claim_statement!(
+    KIND_WIDE,
+    "sql/claim_kind_wide.sql",
+    "sql/claim_delete.sql",
+    "sql/claim_lease.sql",
+    "sql/claim_batch.sql"
+);
+claim_statement!(
+    ANY_WIDE,
+    "sql/claim_any_wide.sql",
+    "sql/claim_delete.sql",
+    "sql/claim_lease.sql",
+    "sql/claim_batch.sql"
+);
 claim_statement!(MANY, "sql/claim_many.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
 
-/// Jobs that a claim moves from waiting to ready at most, beside those it takes itself.
-const PROMOTE_AT_MOST: i64 = 16;
+/// Jobs that a claim moves from waiting to ready at most. Enough to get the order right when many
+/// fall due together; bounded, because others see them only when the claim commits.
+const PROMOTE_AT_MOST: i64 = 1_000;
 
 /// A claim from several lanes compares the first rows of each before it locks any. If others have
 /// locked all of the first few, it compares more.
@@ -74,7 +81,7 @@ struct Claim<'a> {
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_claim(
     p_lease_owner: Option<&str>,
     p_job_kind: default!(Option<&str>, "NULL"),
@@ -85,7 +92,7 @@ fn fn_job_claim(
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_claim_batch(
     p_lease_owner: Option<&str>,
     p_limit: Option<i32>,
@@ -105,23 +112,23 @@ fn claim(
     lease_seconds: Option<i32>,
     options: Option<Jsonb>,
 ) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let owner = input::name("p_lease_owner", required("p_lease_owner", owner), input::LONGEST_NAME).or_raise();
-    let lanes = lanes(&settings, kind, options.map(Jsonb::to_value)).or_raise();
-    let (paused, lanes): (Vec<_>, Vec<_>) = lanes.into_iter().partition(|lane| lane.queue.paused);
-    let claim = Claim {
-        owner,
-        lanes,
-        lease_seconds: lease_seconds.map(|s| input::lease_seconds(s).or_raise()),
-        limit: batch.unwrap_or(1).into(),
-        now: clock::now(),
-        default_lease: settings.lease_seconds,
-    };
-    let taken = if claim.lanes.is_empty() { None } else { db::connect(|db| claim.run(db, batch.is_some())) };
-    taken.unwrap_or_else(|| empty(batch.is_some(), &paused))
+    answer::gated(|settings| {
+        let owner = input::name("p_lease_owner", required("p_lease_owner", owner), input::LONGEST_NAME).or_raise();
+        let lanes = lanes(settings, kind, options.map(|o| o.parse("p_options").or_raise())).or_raise();
+        let (paused, lanes): (Vec<_>, Vec<_>) = lanes.into_iter().partition(|lane| lane.queue.paused);
+        let claim = Claim {
+            owner,
+            lanes,
+            lease_seconds: lease_seconds.map(|s| input::lease_seconds(s).or_raise()),
+            limit: batch.unwrap_or(1).into(),
+            now: clock::now(),
+            default_lease: settings.lease_seconds,
+        };
+        if claim.lanes.is_empty() {
+            return empty(batch.is_some(), &paused);
+        }
+        db::answer(|db| claim.run(db, batch.is_some()).unwrap_or_else(|| empty(batch.is_some(), &paused)))
+    })
 }
 
 fn empty(batch: bool, paused: &[Lane]) -> Jsonb {
@@ -218,7 +225,8 @@ impl Lane {
 impl Claim<'_> {
     fn run(&self, db: &Db, batch: bool) -> Option<Jsonb> {
         let mut moved = reap::when_due(db, self.now) > 0;
-        moved |= place::promote_due(db, self.now, PROMOTE_AT_MOST + self.limit) > 0;
+        moved |= place::promote_due(db, self.now, PROMOTE_AT_MOST) > 0;
+        moved |= hints::has_entered();
         self.scan(db, batch, moved).or_else(|| {
             // Nothing there: a job whose holder died may be the next one.
             let recovered = reap::now(db, self.now) > 0;
@@ -286,6 +294,9 @@ impl Claim<'_> {
             return (!row.is_empty()).then(|| self.took_one(&row, readings, slots));
         }
         let (statement, windows): (_, &[i64]) = match self.lanes.as_slice() {
+            // More priorities than a look lists: read on from the first.
+            [Lane { kind: Some(_), .. }] if total > SLOTS => (&KIND_WIDE, &[0]),
+            [Lane { kind: None, .. }] if total > SLOTS => (&ANY_WIDE, &[0]),
             [Lane { kind: Some(_), .. }] => (&KIND, &[0]),
             [Lane { kind: None, .. }] => (&ANY, &[0]),
             _ => (&MANY, &WINDOWS),
@@ -303,16 +314,10 @@ impl Claim<'_> {
     }
 
     fn took_one(&self, row: &Rows, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
-        let place = Place {
-            queue_id: row.must(2),
-            job_kind: row.must(3),
-            priority: row.must(4),
-            scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
-            job_id: row.must(6),
-        };
+        let place = Place::from_row(row, 2);
         self.raise(&readings[0], &slots[0], &place);
         place.left_ready();
-        row.json(1)
+        row.must(1)
     }
 
     fn took_batch(&self, row: &Rows, batch: bool, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
@@ -338,7 +343,7 @@ impl Claim<'_> {
             }
         }
         places.iter().for_each(Place::left_ready);
-        if batch { row.json(1) } else { row.json(8) }
+        if batch { row.must(1) } else { row.must(8) }
     }
 
     /// The lane was scanned up to this job: nothing is left before it.

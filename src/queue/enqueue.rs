@@ -8,9 +8,9 @@ use super::hints;
 use super::place::Place;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::{Queue, Settings};
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, Statement, statement};
 use crate::error::{OrRaise, raise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::datum::DatumWithOid;
@@ -18,48 +18,12 @@ use pgrx::prelude::*;
 use serde_json::Value;
 use std::rc::Rc;
 
-statement!(
-    ENQUEUE_READY,
-    "sql/enqueue_ready.sql",
-    [
-        UUIDOID,
-        INT4OID,
-        INT4OID,
-        INT4OID,
-        TIMESTAMPTZOID,
-        TIMESTAMPTZOID,
-        UUIDOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        JSONBOID,
-        TEXTOID
-    ]
-);
-statement!(
-    ENQUEUE_WAITING,
-    "sql/enqueue_waiting.sql",
-    [
-        UUIDOID,
-        INT4OID,
-        INT4OID,
-        INT4OID,
-        TIMESTAMPTZOID,
-        TIMESTAMPTZOID,
-        UUIDOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        JSONBOID,
-        TEXTOID
-    ]
-);
+const ENQUEUE_TYPES: [pg_sys::Oid; 15] = {
+    use pg_sys::{INT4OID as INT, JSONBOID, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID as ID};
+    [ID, INT, INT, INT, TIME, TIME, ID, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, JSONBOID, TEXT]
+};
+static ENQUEUE_READY: Statement = Statement { sql: include_str!("sql/enqueue_ready.sql"), types: &ENQUEUE_TYPES };
+static ENQUEUE_WAITING: Statement = Statement { sql: include_str!("sql/enqueue_waiting.sql"), types: &ENQUEUE_TYPES };
 statement!(KEY_TAKE, "sql/key_take.sql", [TEXTOID, UUIDOID]);
 statement!(KEY_HOLDER, "sql/key_holder.sql", [TEXTOID, UUIDOID]);
 
@@ -89,6 +53,17 @@ pub fn check_schedule(at: Micros) -> Result<Micros, Refusal> {
     Ok(at)
 }
 
+/// A moment in a JSON text, read as the server reads it, and refused rather than raised.
+pub fn moment(what: &str, text: &str) -> Result<Micros, Refusal> {
+    let at = json::parse_timestamp(text).ok_or_else(|| {
+        Refusal::new(
+            format!("{what} \"{}\" is not a timestamp", agentq_core::error::shown(text)),
+            "Write it as in 2030-01-31T12:00:00Z.",
+        )
+    })?;
+    check_schedule(at.into_inner())
+}
+
 /// Refuses a payload that is not a small signal.
 pub fn check_signal(what: &str, value: Jsonb, max_bytes: i64) -> Result<(), Refusal> {
     if !value.is_object() {
@@ -98,14 +73,14 @@ pub fn check_signal(what: &str, value: Jsonb, max_bytes: i64) -> Result<(), Refu
         return Err(payload::refuse_too_large(what, value.size(), max_bytes, config::PAYLOAD_MAX_BYTES));
     }
     if value.has_any_key(&payload::DENIED_KEYS) {
-        let key = payload::denied_key(&value.to_value()).unwrap_or("?");
-        return Err(payload::refuse_denied(what, key));
+        let key = payload::DENIED_KEYS.into_iter().find(|key| value.has_key(key));
+        return Err(payload::refuse_denied(what, key.unwrap_or_default()));
     }
     Ok(())
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::too_many_arguments, reason = "the signature is public")]
 fn fn_job_enqueue(
     p_job_kind: Option<&str>,
@@ -121,59 +96,57 @@ fn fn_job_enqueue(
     p_run_id: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
-    let key = p_idempotency_key.map(|k| input::name("p_idempotency_key", k, input::LONGEST_KEY).or_raise());
-    let actor = p_actor.map(|a| input::name("p_actor", a, input::LONGEST_NAME).or_raise());
-    let payload = p_payload_json.unwrap_or_else(|| Jsonb::from_value(Value::Object(Default::default())));
-    check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
-    let asked_at = p_scheduled_at.map(|at| check_schedule(at.into_inner()).or_raise());
-    let options = p_options.map(|o| options(o.to_value()).or_raise());
-    let name = options.flatten().unwrap_or_else(|| input::DEFAULT_QUEUE.to_owned());
-    let queue = find_queue(&settings, &name).or_raise();
-    let priority = input::priority(p_priority.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY)).or_raise();
-    let max_attempts =
-        input::max_attempts(p_max_attempts.or(queue.max_attempts).unwrap_or(settings.max_attempts)).or_raise();
+    answer::gated(|settings| {
+        let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
+        let key = p_idempotency_key.map(|k| input::name("p_idempotency_key", k, input::LONGEST_KEY).or_raise());
+        let actor = p_actor.map(|a| input::name("p_actor", a, input::LONGEST_NAME).or_raise());
+        let payload = p_payload_json.unwrap_or_else(|| Jsonb::from_value(Value::Object(Default::default())));
+        check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
+        let asked_at = p_scheduled_at.map(|at| check_schedule(at.into_inner()).or_raise());
+        let options = p_options.map(|o| o.parse("p_options").and_then(options).or_raise());
+        let name = options.flatten().unwrap_or_else(|| input::DEFAULT_QUEUE.to_owned());
+        let queue = find_queue(settings, &name).or_raise();
+        let priority = input::priority(p_priority.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY)).or_raise();
+        let max_attempts =
+            input::max_attempts(p_max_attempts.or(queue.max_attempts).unwrap_or(settings.max_attempts)).or_raise();
 
-    hints::announce();
-    let now = clock::now();
-    let job_id = new_id();
-    let scheduled_at = asked_at.unwrap_or(now);
-    db::connect(|db| {
-        if let Some(key) = key
-            && let Some(duplicate) = take_key(db, key, job_id)
-        {
-            return duplicate;
-        }
-        let ready = scheduled_at <= now;
-        let args: [DatumWithOid<'_>; 15] = [
-            job_id.into(),
-            queue.queue_id.into(),
-            priority.into(),
-            max_attempts.into(),
-            timestamp(scheduled_at).into(),
-            timestamp(now).into(),
-            p_run_id.into(),
-            kind.into(),
-            actor.into(),
-            key.into(),
-            p_source_ref.into(),
-            p_target_ref.into(),
-            p_payload_ref.into(),
-            payload.into(),
-            queue.queue.as_str().into(),
-        ];
-        let answer = db.run(if ready { &ENQUEUE_READY } else { &ENQUEUE_WAITING }, &args).json(1);
-        let place = Place { job_id, queue_id: queue.queue_id, job_kind: kind.to_owned(), priority, scheduled_at };
-        if ready {
-            place.entered_ready(asked_at.is_some())
-        } else {
-            place.entered_waiting()
-        }
-        answer
+        hints::announce();
+        let now = clock::now();
+        let job_id = new_id();
+        let scheduled_at = asked_at.unwrap_or(now);
+        db::answer(|db| {
+            if let Some(key) = key
+                && let Some(duplicate) = take_key(db, key, job_id)
+            {
+                return duplicate;
+            }
+            let ready = scheduled_at <= now;
+            let args: [DatumWithOid<'_>; 15] = [
+                job_id.into(),
+                queue.queue_id.into(),
+                priority.into(),
+                max_attempts.into(),
+                timestamp(scheduled_at).into(),
+                timestamp(now).into(),
+                p_run_id.into(),
+                kind.into(),
+                actor.into(),
+                key.into(),
+                p_source_ref.into(),
+                p_target_ref.into(),
+                p_payload_ref.into(),
+                payload.into(),
+                queue.queue.as_str().into(),
+            ];
+            let answer = db.run(if ready { &ENQUEUE_READY } else { &ENQUEUE_WAITING }, &args).must(1);
+            let place = Place { job_id, queue_id: queue.queue_id, job_kind: kind.to_owned(), priority, scheduled_at };
+            if ready {
+                place.entered_ready(asked_at.is_some())
+            } else {
+                place.entered_waiting()
+            }
+            answer
+        })
     })
 }
 
@@ -193,19 +166,24 @@ fn options(value: Value) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// The key as a job id, if it has that form.
+/// An id in its usual form, which the server reads too.
+pub fn parse_id(text: &str) -> Option<Uuid> {
+    let id = uuid::Uuid::try_parse(text).ok().filter(|_| text.len() == 36)?;
+    Some(Uuid::from_bytes(*id.as_bytes()))
+}
+
+/// The job whose id this key is, letter by letter: a job without a key of its own answers to it.
 pub fn as_id(key: &str) -> Option<Uuid> {
-    uuid::Uuid::try_parse(key).ok().map(|id| Uuid::from_bytes(*id.as_bytes()))
+    parse_id(key).filter(|id| id.to_string() == key)
 }
 
 /// Takes the key for a new job; answers with the job that holds it, if one does.
 fn take_key(db: &Db, key: &str, job_id: Uuid) -> Option<Jsonb> {
-    // A job without a key of its own answers to its id.
     let as_id = as_id(key);
     for _ in 0..100 {
         let holder = db.run(&KEY_HOLDER, &[key.into(), as_id.into()]);
         if !holder.is_empty() {
-            return Some(holder.json(1));
+            return Some(holder.must(1));
         }
         // Waits for a session that is taking the same key, and fails to take it if that commits.
         if !db.run(&KEY_TAKE, &[key.into(), job_id.into()]).is_empty() {

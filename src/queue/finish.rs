@@ -19,7 +19,7 @@ statement!(ACK, "sql/ack.sql", [UUIDOID, TEXTOID, UUIDOID, TIMESTAMPTZOID, JSONB
 statement!(KEY_FREE, "sql/key_free.sql", [UUIDOID]);
 statement!(CANCEL_HELD, "sql/cancel_held.sql", [UUIDOID, TIMESTAMPTZOID, TEXTOID]);
 statement!(CALLER, "sql/caller.sql", []);
-statement!(JOB_PURGE, "sql/job_purge.sql", [TIMESTAMPTZOID, INT8OID]);
+statement!(JOB_PURGE, "sql/job_purge.sql", [TIMESTAMPTZOID, INT8OID, UUIDOID]);
 
 /// The role that opened the session: who acts, whatever the function's own rights are.
 pub fn caller(db: &Db) -> String {
@@ -50,38 +50,36 @@ fn iso(at: Micros) -> Value {
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_ack(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
     p_result: default!(Option<Jsonb>, "NULL"),
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let job_id = required("p_job_id", p_job_id);
-    let owner = required("p_lease_owner", p_lease_owner);
-    if let Some(result) = p_result
-        && result.size() as i64 > settings.payload_max_bytes
-    {
-        let (size, most) = (result.size(), settings.payload_max_bytes);
-        Err(payload::refuse_too_large("p_result", size, most, config::PAYLOAD_MAX_BYTES)).or_raise()
-    }
-    let now = timestamp(clock::now());
-    db::connect(|db| {
-        let args = [job_id.into(), owner.into(), p_lease_token.into(), now.into(), p_result.into()];
-        let row = db.run(&ACK, &args);
-        if row.is_empty() {
-            return answer::lease_lost(db, job_id).beyond_connection();
+    answer::gated(|settings| {
+        let job_id = required("p_job_id", p_job_id);
+        let owner = required("p_lease_owner", p_lease_owner);
+        if let Some(result) = p_result
+            && result.size() as i64 > settings.payload_max_bytes
+        {
+            let (size, most) = (result.size(), settings.payload_max_bytes);
+            Err(payload::refuse_too_large("p_result", size, most, config::PAYLOAD_MAX_BYTES)).or_raise()
         }
-        let keyed: bool = row.must(2);
-        let answer = row.json(1);
-        if keyed {
-            db.run(&KEY_FREE, &[job_id.into()]);
-        }
-        answer
+        let now = timestamp(clock::now());
+        db::answer(|db| {
+            let args = [job_id.into(), owner.into(), p_lease_token.into(), now.into(), p_result.into()];
+            let row = db.run(&ACK, &args);
+            if row.is_empty() {
+                return answer::lease_lost(db, job_id);
+            }
+            let keyed: bool = row.must(2);
+            let answer = row.must(1);
+            if keyed {
+                db.run(&KEY_FREE, &[job_id.into()]);
+            }
+            answer
+        })
     })
 }
 
@@ -92,23 +90,18 @@ fn with_held(
     token: Option<Uuid>,
     end: impl FnOnce(&Db, &Settings, &Held, Micros) -> Jsonb,
 ) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let job_id = required("p_job_id", job_id);
-    let owner = required("p_lease_owner", owner);
-    db::connect(|db| {
-        let answer = match Held::lock(db, job_id, Some(owner), token) {
-            Some(held) => end(db, &settings, &held, clock::now()),
+    answer::gated(|settings| {
+        let job_id = required("p_job_id", job_id);
+        let owner = required("p_lease_owner", owner);
+        db::answer(|db| match Held::lock(db, job_id, Some(owner), token) {
+            Some(held) => end(db, settings, &held, clock::now()),
             None => answer::lease_lost(db, job_id),
-        };
-        answer.beyond_connection()
+        })
     })
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_fail_or_retry(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
@@ -118,7 +111,7 @@ fn fn_job_fail_or_retry(
 ) -> Jsonb {
     let error = shorten(p_error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given"));
     let error_class = p_error_class.map(|c| input::name("p_error_class", c, input::LONGEST_NAME).or_raise());
-    let ending = Ending { outcome: "failed", error: Some(error), error_class, costs: 1 };
+    let ending = Ending { outcome: "failed", error: Some(error), error_class, costs: 1, ..Ending::default() };
     with_held(p_job_id, p_lease_owner, p_lease_token, |db, settings, held, now| {
         let job_id = held.place.job_id;
         let attempts = held.attempts + 1;
@@ -148,7 +141,7 @@ fn fn_job_fail_or_retry(
 fn give_back(db: &Db, held: &Held, outcome: &str, at: Micros, now: Micros) -> Jsonb {
     let job_id = held.place.job_id;
     if held.cancel_requested {
-        let ending = Ending { outcome: "cancelled", error: held.cancel_reason.as_deref(), ..Ending::default() };
+        let ending = Ending { outcome: "cancelled", ..Ending::default() };
         settle::finish(db, job_id, "cancelled", &ending, now);
         return state_answer("cancelled", "cancelled", job_id, json!({"attempts": held.attempts}));
     }
@@ -157,7 +150,7 @@ fn give_back(db: &Db, held: &Held, outcome: &str, at: Micros, now: Micros) -> Js
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_release(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
@@ -169,7 +162,7 @@ fn fn_job_release(
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_snooze(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
@@ -181,73 +174,81 @@ fn fn_job_snooze(
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_cancel(p_job_id: Option<Uuid>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let job_id = required("p_job_id", p_job_id);
-    let reason = p_reason.map(shorten);
-    let now = clock::now();
-    db::connect(|db| {
-        let answer = match settle::seize(db, job_id) {
+    answer::gated(|_| {
+        let job_id = required("p_job_id", p_job_id);
+        let reason = p_reason.map(shorten);
+        let now = clock::now();
+        db::answer(|db| match settle::seize(db, job_id) {
             Found::Resting => {
-                let ending = Ending { outcome: "cancelled", error: reason, ..Ending::default() };
+                let ending = Ending { outcome: "cancelled", cancel_reason: reason, ..Ending::default() };
                 settle::finish(db, job_id, "cancelled", &ending, now);
                 state_answer("cancelled", "cancelled", job_id, json!({}))
             }
             Found::Held(held) => {
                 db.run(&CANCEL_HELD, &[job_id.into(), timestamp(now).into(), reason.into()]);
-                state_answer("cancel_requested", "leased", job_id, json!({"lease_owner": held.lease_owner}))
+                state_answer("cancel_requested", &held.state, job_id, json!({"lease_owner": held.lease_owner}))
             }
             Found::Finished(state) => answer::already_finished(job_id, &state),
-        };
-        answer.beyond_connection()
+        })
     })
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_move_to_dead_letter(
     p_job_id: Option<Uuid>,
     p_final_error: Option<&str>,
     p_moved_by: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let job_id = required("p_job_id", p_job_id);
-    let error = required("p_final_error", p_final_error);
-    input::name("p_final_error", error, usize::MAX).or_raise();
-    let moved_by = p_moved_by.map(|by| input::name("p_moved_by", by, input::LONGEST_NAME).or_raise());
-    let ending = Ending { outcome: "dead_letter", error: Some(shorten(error)), ..Ending::default() };
-    let now = clock::now();
-    db::connect(|db| {
-        let answer = if let Found::Finished(state) = settle::seize(db, job_id) {
-            answer::already_finished(job_id, &state)
-        } else {
-            let by = moved_by.map_or_else(|| caller(db), str::to_owned);
-            let letter = settle::bury(db, job_id, &ending, &by, now);
-            state_answer("dead_letter", "dead_letter", job_id, json!({"dead_letter_id": letter.to_string()}))
-        };
-        answer.beyond_connection()
+    answer::gated(|_| {
+        let job_id = required("p_job_id", p_job_id);
+        let error = required("p_final_error", p_final_error);
+        input::name("p_final_error", error, usize::MAX).or_raise();
+        let moved_by = p_moved_by.map(|by| input::name("p_moved_by", by, input::LONGEST_NAME).or_raise());
+        let ending = Ending { outcome: "dead_letter", error: Some(shorten(error)), ..Ending::default() };
+        let now = clock::now();
+        db::answer(|db| {
+            if let Found::Finished(state) = settle::seize(db, job_id) {
+                answer::already_finished(job_id, &state)
+            } else {
+                let by = moved_by.map_or_else(|| caller(db), str::to_owned);
+                let letter = settle::bury(db, job_id, &ending, &by, now);
+                state_answer("dead_letter", "dead_letter", job_id, json!({"dead_letter_id": letter.to_string()}))
+            }
+        })
     })
 }
 
 /// Removes finished jobs. Their dead letters stay.
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
-fn fn_job_purge(p_older_than: Option<pgrx::datum::Interval>, p_limit: default!(i32, "10000")) -> Jsonb {
-    let age = required("p_older_than", p_older_than).as_micros();
-    if age < 0 || !(1..=1_000_000).contains(&p_limit) {
-        Err(agentq_core::Refusal::new(
-            format!("fn_job_purge takes an age of 0 or more and a limit from 1 to 1000000, not {p_limit}"),
-            "For example: SELECT agentq.fn_job_purge('7 days').",
-        ))
-        .or_raise()
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_purge(p_older_than: Option<pgrx::datum::Interval>, p_limit: default!(Option<i32>, "10000")) -> Jsonb {
+    answer::gated(|_| {
+        let age = required("p_older_than", p_older_than);
+        if age.as_micros() < 0 {
+            Err(agentq_core::Refusal::new(
+                format!("p_older_than must not be negative, but is {age}"),
+                "For example: SELECT agentq.fn_job_purge('7 days').",
+            ))
+            .or_raise()
+        }
+        let limit = input::purge_limit(required("p_limit", p_limit)).or_raise();
+        let before = i64::try_from(i128::from(clock::now()) - age.as_micros()).unwrap_or(Micros::MIN + 1);
+        let args = [timestamp(before).into(), i64::from(limit).into(), youngest_id(before).into()];
+        db::answer(|db| db.run(&JOB_PURGE, &args).must(1))
+    })
+}
+
+/// No job that finished before this moment has a larger id, since ids carry the time at which their
+/// job was made: there a purge may stop. A session with a moved clock reads to the end.
+fn youngest_id(at: Micros) -> Uuid {
+    const UNIX_TO_SERVER_EPOCH_MS: i64 = 946_684_800_000;
+    let mut id = [0xff; 16];
+    if !clock::is_shifted() {
+        let ms = (at / 1000 + UNIX_TO_SERVER_EPOCH_MS).max(0) as u64;
+        id[..6].copy_from_slice(&ms.to_be_bytes()[2..]);
     }
-    let before = i64::try_from(i128::from(clock::now()) - age).unwrap_or(i64::MIN + 1);
-    db::connect(|db| db.run(&JOB_PURGE, &[timestamp(before).into(), i64::from(p_limit).into()]).json(1))
+    Uuid::from_bytes(id)
 }

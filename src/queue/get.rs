@@ -9,14 +9,14 @@ use pgrx::prelude::*;
 statement!(JOB_GET, "sql/job_get.sql", [UUIDOID]);
 
 #[pg_extern(stable, security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_get(p_job_id: Option<Uuid>) -> Jsonb {
     let job_id = required("p_job_id", p_job_id);
-    db::connect(|db| {
+    db::answer(|db| {
         let row = db.run(&JOB_GET, &[job_id.into()]);
         if row.is_empty() {
             unknown_job(job_id);
         }
-        row.json(1)
+        row.must(1)
     })
 }

@@ -17,7 +17,7 @@ statement!(STALE_CHECK, "sql/stale_check.sql", [INT4OID, TIMESTAMPTZOID]);
 statement!(TRIAGE, "sql/triage.sql", [UUIDOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_queue_heartbeat_tick(
     p_executor_name: Option<&str>,
     p_executor_kind: Option<&str>,
@@ -38,7 +38,7 @@ fn fn_queue_heartbeat_tick(
     let metadata = p_metadata.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
     check_signal("p_metadata", metadata, settings.payload_max_bytes).or_raise();
     let now = timestamp(clock::now());
-    db::connect(|db| {
+    db::answer(|db| {
         let args = [
             name.into(),
             kind.into(),
@@ -48,13 +48,13 @@ fn fn_queue_heartbeat_tick(
             metadata.into(),
             now.into(),
         ];
-        db.run(&TICK, &args).json(1)
+        db.run(&TICK, &args).must(1)
     })
 }
 
 /// Reads only, with the caller's own rights, and so works on a standby.
 #[pg_extern(stable)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_queue_stale_check(p_threshold_seconds: default!(Option<i32>, "NULL")) -> Jsonb {
     let threshold = p_threshold_seconds.unwrap_or_else(|| Settings::current().stale_threshold_seconds);
     if threshold < 1 {
@@ -65,11 +65,11 @@ fn fn_queue_stale_check(p_threshold_seconds: default!(Option<i32>, "NULL")) -> J
         .or_raise()
     }
     let now = timestamp(clock::now());
-    db::connect(|db| db.run(&STALE_CHECK, &[threshold.into(), now.into()]).json(1))
+    db::answer(|db| db.run(&STALE_CHECK, &[threshold.into(), now.into()]).must(1))
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_dead_letter_triage(
     p_dead_letter_id: Option<Uuid>,
     p_triage_status: Option<&str>,
@@ -81,7 +81,7 @@ fn fn_dead_letter_triage(
     input::one_of("triage status", status, &input::TRIAGE_STATUSES).or_raise();
     let by = p_triaged_by.map(|by| input::name("p_triaged_by", by, input::LONGEST_NAME).or_raise());
     let now = timestamp(clock::now());
-    db::connect(|db| {
+    db::answer(|db| {
         let by = by.map_or_else(|| caller(db), str::to_owned);
         let row = db.run(&TRIAGE, &[letter.into(), status.into(), p_triage_note.into(), by.into(), now.into()]);
         if row.is_empty() {
@@ -91,6 +91,6 @@ fn fn_dead_letter_triage(
                 "Look for it in agentq.job_dead_letter; its dead_letter_id is not the job_id.",
             );
         }
-        row.json(1)
+        row.must(1)
     })
 }

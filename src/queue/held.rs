@@ -3,7 +3,6 @@
 
 use super::answer;
 use crate::base::clock::{self, timestamp};
-use crate::base::settings::Settings;
 use crate::db::{self, statement};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
@@ -16,27 +15,25 @@ statement!(EXTEND, "sql/extend.sql", [UUIDOID, TEXTOID, UUIDOID, TIMESTAMPTZOID,
 statement!(CHECKPOINT, "sql/checkpoint.sql", [UUIDOID, TIMESTAMPTZOID, JSONBOID]);
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_start(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let job_id = required("p_job_id", p_job_id);
-    let owner = required("p_lease_owner", p_lease_owner);
-    let now = timestamp(clock::now());
-    db::connect(|db| {
-        let row = db.run(&START, &[job_id.into(), owner.into(), p_lease_token.into(), now.into()]);
-        if row.is_empty() { answer::lease_lost(db, job_id).beyond_connection() } else { row.json(1) }
+    answer::gated(|_| {
+        let job_id = required("p_job_id", p_job_id);
+        let owner = required("p_lease_owner", p_lease_owner);
+        let now = timestamp(clock::now());
+        db::answer(|db| {
+            let row = db.run(&START, &[job_id.into(), owner.into(), p_lease_token.into(), now.into()]);
+            if row.is_empty() { answer::lease_lost(db, job_id) } else { row.must(1) }
+        })
     })
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_job_heartbeat(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
@@ -44,37 +41,35 @@ fn fn_job_heartbeat(
     p_checkpoint: default!(Option<Jsonb>, "NULL"),
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    let settings = Settings::current();
-    if let Some(closed) = answer::closed_substrate(&settings) {
-        return closed;
-    }
-    let job_id = required("p_job_id", p_job_id);
-    let owner = required("p_lease_owner", p_lease_owner);
-    let seconds = p_lease_seconds.map(|s| input::lease_seconds(s).or_raise());
-    if let Some(checkpoint) = p_checkpoint
-        && checkpoint.size() as i64 > settings.checkpoint_max_bytes
-    {
-        let (size, most) = (checkpoint.size(), settings.checkpoint_max_bytes);
-        Err(payload::refuse_too_large("p_checkpoint", size, most, config::CHECKPOINT_MAX_BYTES)).or_raise()
-    }
-    let now = timestamp(clock::now());
-    db::connect(|db| {
-        let args = [
-            job_id.into(),
-            owner.into(),
-            p_lease_token.into(),
-            now.into(),
-            seconds.into(),
-            settings.lease_seconds.into(),
-        ];
-        let row = db.run(&EXTEND, &args);
-        if row.is_empty() {
-            return answer::lease_lost(db, job_id).beyond_connection();
+    answer::gated(|settings| {
+        let job_id = required("p_job_id", p_job_id);
+        let owner = required("p_lease_owner", p_lease_owner);
+        let seconds = p_lease_seconds.map(|s| input::lease_seconds(s).or_raise());
+        if let Some(checkpoint) = p_checkpoint
+            && checkpoint.size() as i64 > settings.checkpoint_max_bytes
+        {
+            let (size, most) = (checkpoint.size(), settings.checkpoint_max_bytes);
+            Err(payload::refuse_too_large("p_checkpoint", size, most, config::CHECKPOINT_MAX_BYTES)).or_raise()
         }
-        let answer = row.json(1);
-        if let Some(checkpoint) = p_checkpoint {
-            db.run(&CHECKPOINT, &[job_id.into(), now.into(), checkpoint.into()]);
-        }
-        answer
+        let now = timestamp(clock::now());
+        db::answer(|db| {
+            let args = [
+                job_id.into(),
+                owner.into(),
+                p_lease_token.into(),
+                now.into(),
+                seconds.into(),
+                settings.lease_seconds.into(),
+            ];
+            let row = db.run(&EXTEND, &args);
+            if row.is_empty() {
+                return answer::lease_lost(db, job_id);
+            }
+            let answer = row.must(1);
+            if let Some(checkpoint) = p_checkpoint {
+                db.run(&CHECKPOINT, &[job_id.into(), now.into(), checkpoint.into()]);
+            }
+            answer
+        })
     })
 }

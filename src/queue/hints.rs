@@ -228,6 +228,11 @@ pub fn entered(lanes: &[LaneName<'_>], priority: i32, position: Position, behind
     });
 }
 
+/// Whether this transaction has put rows into a lane, which the marks do not know before it commits.
+pub fn has_entered() -> bool {
+    TRANSACTION.with_borrow(|transaction| !transaction.entered.is_empty())
+}
+
 /// A row has been taken out of these lanes; it comes back if the transaction is rolled back.
 pub fn left(lanes: &[LaneName<'_>], priority: i32, position: Position) {
     if !is_preloaded() {

@@ -3,7 +3,7 @@
 
 use super::hints::{self, LaneName, Reading};
 use crate::base::clock::{Micros, timestamp};
-use crate::db::{Db, statement};
+use crate::db::{Db, Rows, statement};
 use agentq_core::mark::{Position, Slot};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -25,6 +25,18 @@ pub struct Place {
 }
 
 impl Place {
+    /// Reads a place from five columns, of which `first` is the first: job_id, queue_id, job_kind,
+    /// priority, scheduled_at.
+    pub fn from_row(row: &Rows, first: usize) -> Place {
+        Place {
+            job_id: row.must(first),
+            queue_id: row.must(first + 1),
+            job_kind: row.must(first + 2),
+            priority: row.must(first + 3),
+            scheduled_at: row.must::<TimestampWithTimeZone>(first + 4).into_inner(),
+        }
+    }
+
     pub fn position(&self) -> Position {
         Position { at: self.scheduled_at, id: *self.job_id.as_bytes() }
     }
@@ -76,13 +88,7 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
     if row.is_empty() {
         return None;
     }
-    let place = Place {
-        job_id,
-        queue_id: row.must(2),
-        job_kind: row.must(3),
-        priority: row.must(4),
-        scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
-    };
+    let place = Place::from_row(&row, 2);
     if row.must(1) {
         place.left_ready()
     } else {
@@ -107,13 +113,7 @@ pub fn promote_due(db: &Db, now: Micros, limit: i64) -> usize {
     if moved > 0 {
         hints::announce();
         rows.each(|row| {
-            let place = Place {
-                job_id: row.must(1),
-                queue_id: row.must(2),
-                job_kind: row.must(3),
-                priority: row.must(4),
-                scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
-            };
+            let place = Place::from_row(row, 1);
             place.left_waiting();
             place.entered_ready(true);
         });

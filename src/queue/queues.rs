@@ -15,13 +15,13 @@ statement!(QUEUE_SET, "sql/queue_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
 statement!(QUEUE_PAUSE, "sql/queue_pause.sql", [TEXTOID, BOOLOID, TEXTOID, TIMESTAMPTZOID]);
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'")) -> Jsonb {
     let queue = input::name("p_queue", required("p_queue", p_queue), input::LONGEST_NAME).or_raise();
     let options = p_options.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
-    check(options.to_value()).or_raise();
+    options.parse("p_options").and_then(check).or_raise();
     let now = timestamp(clock::now());
-    db::connect(|db| db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).json(1))
+    db::answer(|db| db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must(1))
 }
 
 fn check(options: Value) -> Result<(), Refusal> {
@@ -37,13 +37,13 @@ fn check(options: Value) -> Result<(), Refusal> {
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_queue_pause(p_queue: Option<&str>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
     pause(p_queue, true, p_reason)
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, agentq, pg_temp)]
+#[search_path(pg_catalog, pg_temp)]
 fn fn_queue_resume(p_queue: Option<&str>) -> Jsonb {
     pause(p_queue, false, None)
 }
@@ -52,5 +52,5 @@ fn pause(queue: Option<&str>, paused: bool, reason: Option<&str>) -> Jsonb {
     let queue = required("p_queue", queue);
     find_queue(&Settings::current(), queue).or_raise();
     let now = timestamp(clock::now());
-    db::connect(|db| db.run(&QUEUE_PAUSE, &[queue.into(), paused.into(), reason.into(), now.into()]).json(1))
+    db::answer(|db| db.run(&QUEUE_PAUSE, &[queue.into(), paused.into(), reason.into(), now.into()]).must(1))
 }

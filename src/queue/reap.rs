@@ -52,7 +52,13 @@ pub fn now(db: &Db, now: Micros) -> usize {
 fn recover(db: &Db, held: &Held, lease_until: Micros, now: Micros) {
     let silent = (now - lease_until) as f64 / 1e6;
     let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
-    let ending = Ending { outcome: "lease_expired", error: Some(&error), error_class: Some("lease_expired"), costs: 1 };
+    let ending = Ending {
+        outcome: "lease_expired",
+        error: Some(&error),
+        error_class: Some("lease_expired"),
+        costs: 1,
+        ..Ending::default()
+    };
     match after_failure(held.attempts + 1, held.max_attempts, held.cancel_requested, 0) {
         AfterFailure::Retry { .. } => {
             settle::rest(db, held, &ending, "queued", held.place.scheduled_at, now);
@@ -61,7 +67,6 @@ fn recover(db: &Db, held: &Held, lease_until: Micros, now: Micros) {
             settle::bury(db, held.place.job_id, &ending, REAPER, now);
         }
         AfterFailure::Cancel => {
-            let ending = Ending { error: held.cancel_reason.as_deref(), ..ending };
             settle::finish(db, held.place.job_id, "cancelled", &ending, now);
         }
     }

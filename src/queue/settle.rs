@@ -15,7 +15,7 @@ statement!(
     "sql/rest.sql",
     [UUIDOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TEXTOID]
 );
-statement!(FINISH, "sql/finish.sql", [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID]);
+statement!(FINISH, "sql/finish.sql", [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TEXTOID]);
 statement!(DEAD_LETTER, "sql/dead_letter.sql", [UUIDOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
 
 /// A job under lease, its lease row locked.
@@ -25,25 +25,19 @@ pub struct Held {
     pub attempts: i32,
     pub max_attempts: i32,
     pub cancel_requested: bool,
-    pub cancel_reason: Option<String>,
+    pub state: String,
 }
 
 impl Held {
     /// The columns that `hold.sql` and `reap.sql` both return.
     pub fn from_row(row: &Rows) -> Held {
         Held {
-            place: Place {
-                job_id: row.must(1),
-                queue_id: row.must(2),
-                job_kind: row.must(3),
-                priority: row.must(4),
-                scheduled_at: row.must::<TimestampWithTimeZone>(5).into_inner(),
-            },
+            place: Place::from_row(row, 1),
             lease_owner: row.must(6),
             attempts: row.must(7),
             max_attempts: row.must(8),
             cancel_requested: row.must(9),
-            cancel_reason: row.get(10),
+            state: row.must(10),
         }
     }
 
@@ -63,6 +57,8 @@ pub struct Ending<'a> {
     pub error_class: Option<&'a str>,
     /// 1 if it counts as an attempt without success.
     pub costs: i32,
+    /// Why a job that nobody holds is cancelled; that of a held one is in its lease.
+    pub cancel_reason: Option<&'a str>,
 }
 
 /// Gives a held job back: it rests in `state` until `scheduled_at`.
@@ -95,6 +91,7 @@ pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micr
             ending.error_class.into(),
             ending.error.into(),
             ending.costs.into(),
+            ending.cancel_reason.into(),
         ],
     );
 }

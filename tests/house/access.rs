@@ -144,9 +144,9 @@ fn each_level_may_read_its_relations_and_no_other() {
 #[test]
 fn nobody_but_the_owner_writes_to_a_table() {
     let db = database();
-    let tables = db.session().texts(
-        "SELECT relname FROM pg_class WHERE relnamespace = 'agentq'::regnamespace AND relkind = 'r' ORDER BY 1",
-    );
+    let tables = db
+        .session()
+        .texts("SELECT relname FROM pg_class WHERE relnamespace = 'agentq'::regnamespace AND relkind = 'r' ORDER BY 1");
     for level in LEVELS {
         let (_, mut s) = with_levels(&db, level, &[level]);
         for table in &tables {
@@ -193,7 +193,8 @@ fn no_level_makes_or_drops_anything_or_moves_the_clock() {
         "ALTER FUNCTION agentq.fn_version() SECURITY DEFINER",
         "SET agentq.clock_offset = 86400",
     ] {
-        let refused = s.0.simple_query(statement).err().and_then(|error| error.code().map(|code| code.code().to_owned()));
+        let refused =
+            s.0.simple_query(statement).err().and_then(|error| error.code().map(|code| code.code().to_owned()));
         assert_eq!(refused.as_deref(), Some("42501"), "{statement}");
     }
     // PostgreSQL only warns of a GRANT by someone who may not, and then gives nothing.
@@ -208,7 +209,10 @@ fn a_producer_enqueues_under_its_own_name_and_cannot_claim() {
     let id = producer.enqueue("mail.send");
     assert_eq!(producer.call(&format!("fn_job_get('{id}')"))["job"]["actor"], role.as_str());
     let failure = producer.fails("SELECT agentq.fn_job_claim('p')");
-    assert_eq!((failure.code.as_str(), failure.message.as_str()), ("42501", "permission denied for function fn_job_claim"));
+    assert_eq!(
+        (failure.code.as_str(), failure.message.as_str()),
+        ("42501", "permission denied for function fn_job_claim")
+    );
     assert_eq!(db.session().state(&id), "queued");
 }
 

@@ -3,7 +3,8 @@
 
 use crate::access::with_levels;
 use crate::filled::{assert_works, fill};
-use agentq_tests::{Database, Session, database};
+use crate::programs::plain_database;
+use agentq_tests::{Database, Session, database, shared_cluster};
 
 /// Functions and operators of pg_catalog and of agentq, each with a use of it that springs the trap.
 const TRAPS: [(&str, &str, &str); 17] = [
@@ -43,8 +44,7 @@ const OPERATORS: [(&str, &str, &str, &str); 5] = [
     ("->>", "field", "jsonb", "text"),
 ];
 
-const TABLES: [&str; 8] =
-    ["job", "job_ready", "job_waiting", "job_lease", "job_done", "job_key", "queue", "config"];
+const TABLES: [&str; 8] = ["job", "job_ready", "job_waiting", "job_lease", "job_done", "job_key", "queue", "config"];
 const TYPES: [&str; 5] = ["uuid", "timestamptz", "jsonb", "text", "regclass"];
 
 /// A session of an operator whose own schemas are searched first and are full of traps.
@@ -165,7 +165,8 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call(&format!(r#"fn_job_heartbeat('{done}', 'w', 60, '{{"page": 1}}')"#), "extended");
     c.call(&format!("fn_job_ack('{done}', 'w', '{{}}')"), "succeeded");
     c.call(&format!("fn_job_ack('{done}', 'w')"), "lease_lost");
-    let batch = c.call(r#"fn_job_enqueue_batch('[{"job_kind": "b", "idempotency_key": "b"}, {"job_kind": "b"}]')"#, "enqueued");
+    let batch =
+        c.call(r#"fn_job_enqueue_batch('[{"job_kind": "b", "idempotency_key": "b"}, {"job_kind": "b"}]')"#, "enqueued");
     assert_eq!(batch["created"], 2);
     let claimed = c.call(r#"fn_job_claim_batch('w', 5, p_options => '{"kinds": ["a", "b"]}')"#, "claimed");
     assert_eq!(claimed["count"], 2);
@@ -224,11 +225,40 @@ fn a_cast_of_the_callers_own_runs_as_the_caller() {
 }
 
 #[test]
+fn a_schema_that_somebody_else_made_first_gives_them_nothing() {
+    let db = plain_database(shared_cluster());
+    let role = format!("{} owner", db.name);
+    let mut early = db.session_of(&role);
+    db.session().run(&format!("ALTER DATABASE {} OWNER TO \"{role}\"", db.name));
+    // A better match than the variadic function of pg_catalog, wherever in the search path it is.
+    let (name, signature, _) = TRAPS.iter().find(|trap| trap.0 == "jsonb_build_object").expect("it is a trap");
+    early.run(&format!(
+        "CREATE SCHEMA agentq;
+         CREATE SEQUENCE public.sprung;
+         CREATE FUNCTION agentq.{name}{signature} LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM nextval('public.sprung'); RETURN NULL; END $$"
+    ));
+    let mut s = db.session();
+    if let Err(refusal) = s.0.batch_execute("CREATE EXTENSION agentq") {
+        // To refuse to be installed there is an answer, too.
+        let refusal = refusal.as_db_error().expect("an error of the server");
+        assert!(refusal.hint().is_some(), "{refusal:?}");
+        return;
+    }
+    let id = s.enqueue("a");
+    s.claim("w");
+    s.0.simple_query(&format!("SELECT agentq.fn_job_ack('{id}', 'w')")).ok();
+    assert_eq!(s.text("SELECT is_called FROM public.sprung"), "f", "their function ran with the owner's rights");
+}
+
+#[test]
 fn no_object_of_a_users_can_be_tied_to_the_storage() {
     let db = database();
     let (role, mut s) = with_levels(&db, "mallory", &["operator", "worker", "producer", "reader"]);
     db.session().run(&format!("GRANT CREATE ON DATABASE {} TO \"{role}\"", db.name));
-    s.run("CREATE SCHEMA evil; CREATE FUNCTION evil.spring() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'");
+    s.run(
+        "CREATE SCHEMA evil; CREATE FUNCTION evil.spring() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+    );
     for statement in [
         "CREATE TABLE evil.child () INHERITS (agentq.job_ready)",
         "CREATE TABLE evil.child (job_id uuid REFERENCES agentq.job)",

@@ -1,5 +1,6 @@
 //! pg_dump takes the whole queue along, and a restored queue goes on where the dumped one was.
 
+use crate::catalog::{describe, differences};
 use crate::filled::{Filled, assert_works, claim_all, fill, rows};
 use crate::programs::{must_run, plain_database, program};
 use agentq_tests::{Database, Session, database, shared_cluster};
@@ -56,6 +57,7 @@ fn a_restored_dump_has_every_row_and_goes_on() {
     let restored = restored_from_custom_format(&db);
     let (mut before, mut after) = (db.session(), restored.session());
     assert_same_rows(&mut before, &mut after);
+    assert_eq!(differences(&describe(&mut before), &describe(&mut after)), Vec::<String>::new());
     restored.assert_sound();
     let order = claim_all(&mut before);
     assert!(order.len() > 5, "there is an order to compare: {order:?}");
@@ -105,7 +107,7 @@ fn a_dump_restored_where_a_queue_has_run_loses_no_job() {
     let mut s = db.session();
     let order = claim_all(&mut s);
     // The same database: what the server remembers of its queues is from before the restore.
-    s.run("DROP EXTENSION agentq; DROP SCHEMA agentq");
+    s.run("DROP EXTENSION agentq");
     must_run(program("psql", &db).args(["-X", "-q", "-v", "ON_ERROR_STOP=1"]), &dump);
     // That memory may hide jobs for a moment, and so change their order, but not for good.
     let deadline = Instant::now() + Duration::from_secs(30);

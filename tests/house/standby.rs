@@ -79,7 +79,8 @@ fn a_standby_reads_what_the_primary_wrote() {
         assert!(!found.is_empty(), "{view} shows something");
         assert_eq!(found, primary.texts(&rows), "{view}");
     }
-    let health = "SELECT concat_ws(' ', executor_name, freshness, jobs_queued, jobs_dead_letter) FROM agentq.v_queue_health";
+    let health =
+        "SELECT concat_ws(' ', executor_name, freshness, jobs_queued, jobs_dead_letter) FROM agentq.v_queue_health";
     assert_eq!(standby.text(health), "robot fresh 1 1");
     assert!(standby.texts("SELECT problem FROM agentq.fn_queue_verify()").is_empty());
 }

@@ -1,6 +1,6 @@
 //! Which job a claim gets: priority, then schedule, then age.
 
-use crate::helpers::{claimed, drain, enqueue_all, expect, id, text};
+use crate::helpers::{claimed, drain, enqueue_all, eventually, expect, id, text};
 use agentq_tests::{database, json};
 
 const CLAIM: &str = "fn_job_claim('bob')";
@@ -18,23 +18,16 @@ fn a_claim_of_an_empty_queue_says_so() {
 fn priority_goes_before_schedule_and_schedule_before_age() {
     let db = database();
     let mut s = db.session();
-    for (kind, priority, minutes_ago) in [
-        ("fourth", 100, 1),
-        ("last", 200, 60),
-        ("third", 100, 5),
-        ("second", 5, 1),
-        ("first", 0, 0),
-    ] {
+    for (kind, priority, minutes_ago) in
+        [("fourth", 100, 1), ("last", 200, 60), ("third", 100, 5), ("second", 5, 1), ("first", 0, 0)]
+    {
         s.call(&format!(
             "fn_job_enqueue('{kind}', p_priority => {priority},
              p_scheduled_at => agentq.fn_clock_now() - interval '{minutes_ago} minutes')"
         ));
     }
     s.enqueue("fifth");
-    assert_eq!(
-        drain(&mut s, CLAIM, "job_kind"),
-        ["first", "second", "third", "fourth", "fifth", "last"]
-    );
+    assert_eq!(drain(&mut s, CLAIM, "job_kind"), ["first", "second", "third", "fourth", "fifth", "last"]);
 }
 
 #[test]
@@ -128,10 +121,7 @@ fn several_queues_in_one_claim_compete_by_priority_first() {
         ));
     }
     let claim = "fn_job_claim('bob', p_options => '{\"queues\": [\"mail\", \"sms\"]}')";
-    assert_eq!(
-        drain(&mut s, claim, "job_kind"),
-        ["first", "second", "third", "fourth", "fifth", "sixth"]
-    );
+    assert_eq!(drain(&mut s, claim, "job_kind"), ["first", "second", "third", "fourth", "fifth", "sixth"]);
 }
 
 #[test]
@@ -173,13 +163,15 @@ fn a_scheduled_job_is_given_out_when_its_time_has_come() {
     let (mut s, mut worker) = (db.session(), db.session());
     s.call("fn_job_enqueue('later', p_scheduled_at => agentq.fn_clock_now() + '100 s')");
     s.call("fn_job_enqueue('much later', p_scheduled_at => agentq.fn_clock_now() + '1000 s')");
+    // Leases so long that none expires while the clock moves.
+    let claim = "fn_job_claim('bob', NULL, 86400)";
     assert_eq!(worker.claim("bob")["code"], "empty");
     worker.shift_clock(90);
     assert_eq!(worker.claim("bob")["code"], "empty");
     worker.shift_clock(110);
-    assert_eq!(drain(&mut worker, CLAIM, "job_kind"), ["later"]);
+    assert_eq!(drain(&mut worker, claim, "job_kind"), ["later"]);
     worker.shift_clock(1100);
-    assert_eq!(drain(&mut worker, CLAIM, "job_kind"), ["much later"]);
+    assert_eq!(drain(&mut worker, claim, "job_kind"), ["much later"]);
     db.assert_sound();
 }
 
@@ -190,15 +182,12 @@ fn a_scheduled_job_is_found_when_due_by_a_session_that_kept_asking() {
     s.call("fn_job_enqueue('soon', p_scheduled_at => agentq.fn_clock_now() + '300 ms')");
     assert_eq!(s.claim("bob")["code"], "empty");
     let mut found = json!(null);
-    crate::helpers::eventually("the job is due", || {
+    eventually("the job is due", || {
         found = s.claim("bob");
         found["code"] == "claimed"
     });
     // Not before its time, whatever the time is by now.
-    let early = format!(
-        "SELECT picked_at < scheduled_at FROM agentq.job_queue WHERE job_id = '{}'",
-        id(&found)
-    );
+    let early = format!("SELECT picked_at < scheduled_at FROM agentq.job_queue WHERE job_id = '{}'", id(&found));
     assert_eq!(s.text(&early), "f");
 }
 
@@ -252,9 +241,22 @@ fn a_claim_looks_behind_every_priority_that_another_session_holds_uncommitted() 
         first.call(&format!("fn_job_enqueue('x', p_priority => {priority})"));
     }
     first.run("BEGIN");
-    assert_eq!(first.call("fn_job_claim_batch('ann', 40)")["count"], json!(40));
-    assert_eq!(second.claim("bob")["priority"], json!(40));
+    for priority in 0..40 {
+        assert_eq!(claimed(&mut first, "ann")["priority"], json!(priority));
+    }
+    assert_eq!(second.call("fn_job_claim('bob', 'x')")["priority"], json!(40));
+    assert_eq!(second.claim("bob")["priority"], json!(41));
     first.run("COMMIT");
+}
+
+#[test]
+fn a_batch_claim_fills_up_from_as_many_priorities_as_there_are() {
+    let db = database();
+    let mut s = db.session();
+    for priority in 0..60 {
+        s.call(&format!("fn_job_enqueue('x', p_priority => {priority})"));
+    }
+    assert_eq!(s.call("fn_job_claim_batch('bob', 50)")["count"], json!(50));
 }
 
 #[test]

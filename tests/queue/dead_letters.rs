@@ -193,12 +193,27 @@ fn a_purge_of_a_negative_age_or_a_silly_limit_is_refused() {
     let mut s = db.session();
     let job = s.enqueue("x");
     s.call(&format!("fn_job_cancel('{job}')"));
-    for call in ["fn_job_purge('-1 day')", "fn_job_purge('0', 0)", "fn_job_purge('0', 1000001)"] {
-        let hint = "fn_job_purge('7 days')";
-        refused(&mut s, &format!("SELECT agentq.{call}"), "22023", "age of 0 or more", hint);
+    for (call, message, hint) in [
+        ("fn_job_purge('-1 day')", "must not be negative, but is -1 day", "fn_job_purge('7 days')"),
+        ("fn_job_purge('0', 0)", "but 0 were asked for", "several calls"),
+        ("fn_job_purge('0', 1000001)", "but 1000001 were asked for", "several calls"),
+    ] {
+        refused(&mut s, &format!("SELECT agentq.{call}"), "22023", message, hint);
     }
-    let failure = s.fails("SELECT agentq.fn_job_purge('-1 day')");
-    assert!(failure.message.contains("-1 day"), "the message names the wrong value: {failure:?}");
+}
+
+#[test]
+fn a_purge_without_an_age_takes_what_has_just_finished() {
+    let db = database();
+    let mut s = db.session();
+    // Finished in another order than made.
+    for job in enqueue_all(&mut s, &["a", "b", "c"], "").iter().rev() {
+        s.call(&format!("fn_job_cancel('{job}')"));
+    }
+    s.enqueue("unfinished");
+    assert_eq!(expect(&mut s, "purged", "fn_job_purge('0 s')")["purged"], json!(3));
+    assert_eq!(s.texts("SELECT job_kind FROM agentq.job_queue"), ["unfinished"]);
+    db.assert_sound();
 }
 
 #[test]

@@ -47,11 +47,7 @@ fn everything_said_of_a_job_is_kept_and_handed_to_its_holder() {
          2020-01-02 03:04:05.678901|0|3|order-1|ann|11111111-2222-3333-4444-555555555555|mail"
     );
 
-    let claim = expect(
-        &mut s,
-        "claimed",
-        "fn_job_claim('bob', 'mail.send', 60, '{\"queues\": [\"mail\"]}')",
-    );
+    let claim = expect(&mut s, "claimed", "fn_job_claim('bob', 'mail.send', 60, '{\"queues\": [\"mail\"]}')");
     for (field, value) in [
         ("job_id", json!(job)),
         ("job_kind", json!("mail.send")),
@@ -130,8 +126,7 @@ fn the_answer_of_an_enqueue_carries_the_schedule_that_is_stored() {
     ] {
         let answer = s.call(call);
         let (job, at) = (id(&answer), text(&answer, "scheduled_at"));
-        let same =
-            format!("SELECT scheduled_at = '{at}' FROM agentq.job_queue WHERE job_id = '{job}'");
+        let same = format!("SELECT scheduled_at = '{at}' FROM agentq.job_queue WHERE job_id = '{job}'");
         assert_eq!(s.text(&same), "t", "{call}");
     }
 }
@@ -143,12 +138,9 @@ fn the_actor_is_whoever_opened_the_session_unless_named() {
     db.session().call("fn_access_grant('agentq_actor_test', 'producer')");
     let own = id(&producer.call("fn_job_enqueue('mail.send')"));
     let named = id(&producer.call("fn_job_enqueue('mail.send', p_actor => 'ann')"));
-    let listed = id(
-        &producer.call("fn_job_enqueue_batch('[{\"job_kind\": \"mail.send\"}]')")["jobs"][0],
-    );
+    let listed = id(&producer.call("fn_job_enqueue_batch('[{\"job_kind\": \"mail.send\"}]')")["jobs"][0]);
     let mut s = db.session();
-    let mut actor =
-        |job: &str| s.text(&format!("SELECT actor FROM agentq.job_queue WHERE job_id = '{job}'"));
+    let mut actor = |job: &str| s.text(&format!("SELECT actor FROM agentq.job_queue WHERE job_id = '{job}'"));
     assert_eq!(actor(&own), "agentq_actor_test");
     assert_eq!(actor(&named), "ann");
     assert_eq!(actor(&listed), "agentq_actor_test");
@@ -167,10 +159,7 @@ fn only_the_top_level_of_a_payload_is_searched_for_denied_keys() {
     let db = database();
     let mut s = db.session();
     s.call("fn_job_enqueue('mail.send', p_payload_json => '{\"usage\": {\"token\": 5, \"body\": []}}')");
-    assert_eq!(
-        claimed(&mut s, "bob")["payload_json"],
-        json!({"usage": {"token": 5, "body": []}})
-    );
+    assert_eq!(claimed(&mut s, "bob")["payload_json"], json!({"usage": {"token": 5, "body": []}}));
 }
 
 #[test]

@@ -83,10 +83,7 @@ pub fn everything(session: &mut Session) -> String {
         "config",
     ];
     let rows = TABLES.map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM agentq.{t} row"));
-    session.text(&format!(
-        "SELECT string_agg(line, E'\\n' ORDER BY line) FROM ({}) t",
-        rows.join(" UNION ALL ")
-    ))
+    session.text(&format!("SELECT string_agg(line, E'\\n' ORDER BY line) FROM ({}) t", rows.join(" UNION ALL ")))
 }
 
 /// The statement must be refused with this SQLSTATE, message and HINT, and must write nothing.
@@ -114,8 +111,6 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[track_caller]
 pub fn until_someone_waits(session: &mut Session) {
     eventually("a session waits for a lock", || {
-        session.count(
-            "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        ) > 0
+        session.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
     });
 }

@@ -46,7 +46,7 @@ fn a_key_is_in_use_in_every_unfinished_state() {
     let db = database();
     let mut s = db.session();
     let (_, job) = enqueue(&mut s, "k");
-    let mut taken = |s: &mut Session, state: &str| {
+    let taken = |s: &mut Session, state: &str| {
         assert_eq!(s.state(&job), state);
         assert_eq!(enqueue(s, "k"), (true, job.clone()), "{state}");
     };
@@ -88,10 +88,7 @@ fn a_finished_job_frees_its_key() {
     finish("succeeded", &["fn_job_claim('bob')", "fn_job_ack('$job', 'bob')"]);
     finish("succeeded", &["fn_job_claim('bob')", "fn_job_ack_batch('bob', '[\"$job\"]')"]);
     finish("cancelled", &["fn_job_cancel('$job')"]);
-    finish(
-        "cancelled",
-        &["fn_job_claim('bob')", "fn_job_cancel('$job')", "fn_job_release('$job', 'bob')"],
-    );
+    finish("cancelled", &["fn_job_claim('bob')", "fn_job_cancel('$job')", "fn_job_release('$job', 'bob')"]);
     finish("dead_letter", &["fn_job_move_to_dead_letter('$job', 'hopeless')"]);
     finish(
         "dead_letter",
@@ -199,9 +196,8 @@ fn a_batch_waits_for_an_uncommitted_key_too() {
     first.run("BEGIN");
     enqueue(&mut first, "k");
     let answer = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            db.session().call("fn_job_enqueue_batch('[{\"job_kind\": \"x\", \"idempotency_key\": \"k\"}]')")
-        });
+        let waiting = scope
+            .spawn(|| db.session().call("fn_job_enqueue_batch('[{\"job_kind\": \"x\", \"idempotency_key\": \"k\"}]')"));
         until_someone_waits(&mut db.session());
         first.run("ROLLBACK");
         waiting.join().expect("it answers")

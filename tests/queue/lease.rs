@@ -1,8 +1,6 @@
 //! Holding a job: leases, fencing, heartbeats, giving back, and what happens to the silent.
 
-use crate::helpers::{
-    attempts, claimed, drain, enqueue_all, eventually, everything, expect, id, text, token,
-};
+use crate::helpers::{attempts, claimed, drain, enqueue_all, eventually, everything, expect, id, text, token};
 use agentq_tests::{Session, database, json};
 
 /// How long the present lease lasts, from the claim to its end.
@@ -149,11 +147,7 @@ fn a_snoozed_job_comes_back_at_its_time_and_has_cost_no_attempt() {
     let mut s = db.session();
     let job = s.enqueue("x");
     claimed(&mut s, "bob");
-    let answer = expect(
-        &mut s,
-        "snoozed",
-        &format!("fn_job_snooze('{job}', 'bob', agentq.fn_clock_now() + '100 s')"),
-    );
+    let answer = expect(&mut s, "snoozed", &format!("fn_job_snooze('{job}', 'bob', agentq.fn_clock_now() + '100 s')"));
     let stored = s.text(&format!(
         "SELECT state || ' ' || (scheduled_at = '{}') FROM agentq.job_queue WHERE job_id = '{job}'",
         text(&answer, "scheduled_at")
@@ -268,7 +262,8 @@ fn assert_powerless(s: &mut Session, job: &str, owner: &str, token: &str, state:
         assert_eq!(answer["state"], json!(state), "{call}");
         assert!(!text(&answer, "message").is_empty());
     }
-    let item = format!("{{\"job_id\": \"{job}\", \"lease_token\": {}}}", token.replace('\'', "\"").replace("NULL", "null"));
+    let item =
+        format!("{{\"job_id\": \"{job}\", \"lease_token\": {}}}", token.replace('\'', "\"").replace("NULL", "null"));
     let answer = expect(s, "acked", &format!("fn_job_ack_batch('{owner}', '[{item}]')"));
     assert_eq!((answer["acked"].clone(), answer["lease_lost"].clone()), (json!(0), json!(1)));
     assert_eq!(everything(s), before);

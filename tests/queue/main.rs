@@ -18,5 +18,6 @@ mod job_queue_view;
 mod lease;
 mod marks;
 mod queues;
+mod torture;
 mod transactions;
 mod views;

@@ -89,7 +89,10 @@ fn a_paused_queue_gives_out_no_jobs_until_it_is_resumed() {
     s.enqueue("y");
     claimed(&mut worker, "bob");
     let answer = expect(&mut s, "paused", "fn_queue_pause('default', 'the mail server is down')");
-    assert_eq!((answer["queue"].clone(), answer["paused_reason"].clone()), (json!("default"), json!("the mail server is down")));
+    assert_eq!(
+        (answer["queue"].clone(), answer["paused_reason"].clone()),
+        (json!("default"), json!("the mail server is down"))
+    );
     assert_eq!(worker.claim("bob"), json!({"ok": true, "code": "empty", "paused": ["default"]}));
     let batch = expect(&mut worker, "empty", "fn_job_claim_batch('bob', 5)");
     assert_eq!((batch["paused"].clone(), batch["count"].clone()), (json!(["default"]), json!(0)));

@@ -105,8 +105,11 @@ impl Cluster {
     fn new_folder(name: &str) -> PathBuf {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::SeqCst);
-        let folder = format!("{name}-{}-{number}", std::process::id());
-        Path::new(&env("AGENTQ_TEST_DIR")).join(folder)
+        let folder = Path::new(&env("AGENTQ_TEST_DIR")).to_owned();
+        if number == 0 {
+            remove_leftovers(&folder);
+        }
+        folder.join(format!("{name}-{}-{number}", std::process::id()))
     }
 
     fn configure(&self, settings: &[String]) {
@@ -176,7 +179,9 @@ impl Cluster {
         loop {
             std::fs::remove_file(self.data.join("postmaster.pid")).ok();
             self.spawn_quietly();
-            if self.server.as_mut().is_some_and(|s| matches!(s.try_wait(), Ok(None))) && self.try_connect("postgres").is_ok() {
+            if self.server.as_mut().is_some_and(|s| matches!(s.try_wait(), Ok(None)))
+                && self.try_connect("postgres").is_ok()
+            {
                 return;
             }
             assert!(Instant::now() < deadline, "the server does not recover:\n{}", self.log());
@@ -211,6 +216,17 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.stop();
         std::fs::remove_dir_all(&self.data).ok();
+    }
+}
+
+/// Removes the clusters of test runs that are over. Their names carry the run's process id.
+fn remove_leftovers(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let run = name.rsplit('-').nth(1).and_then(|pid| pid.parse::<u32>().ok());
+        if run.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            std::fs::remove_dir_all(entry.path()).ok();
+        }
     }
 }
 

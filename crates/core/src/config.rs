@@ -39,13 +39,13 @@ pub const KEYS: &[Key] = &[
         name: "queue.worker.enabled",
         kind: Kind::Boolean,
         default: "true",
-        description: "Gate of the background worker's loop.",
+        description: "Reserved for the gate of a worker inside the server; nothing reads it yet.",
     },
     Key {
         name: "queue.notify.enabled",
         kind: Kind::Boolean,
         default: "true",
-        description: "Gate of NOTIFY on new jobs.",
+        description: "Reserved for the gate of NOTIFY on new jobs; nothing reads it yet.",
     },
     Key {
         name: HEARTBEAT_ENABLED,
@@ -110,18 +110,21 @@ pub fn find(name: &str) -> Result<&'static Key, Refusal> {
     })
 }
 
-/// Accepts a value for a key, or says what the key accepts.
-pub fn check(name: &str, value: &Value) -> Result<(), Refusal> {
+/// Accepts a value for a key, or says what the key accepts. None: a value that cannot be read.
+pub fn check(name: &str, value: Option<&Value>) -> Result<(), Refusal> {
     let key = find(name)?;
     let fits = match key.kind {
-        Kind::Boolean => value.is_boolean(),
-        Kind::Integer(low, high) => value.as_i64().is_some_and(|n| (low..=high).contains(&n)),
+        Kind::Boolean => value.is_some_and(Value::is_boolean),
+        Kind::Integer(low, high) => value.and_then(Value::as_i64).is_some_and(|n| (low..=high).contains(&n)),
     };
     if fits {
         return Ok(());
     }
     Err(Refusal::new(
-        format!("configuration key \"{name}\" does not accept {}", shown(&value.to_string())),
+        format!(
+            "configuration key \"{name}\" does not accept {}",
+            value.map_or("this value".to_owned(), |value| shown(&value.to_string()))
+        ),
         format!("It accepts {}. {}", key.kind.accepts(), key.description),
     ))
 }
@@ -135,13 +138,13 @@ mod tests {
     fn every_default_is_acceptable_to_its_own_key() {
         for key in KEYS {
             let value: Value = serde_json::from_str(key.default).unwrap();
-            assert_eq!(check(key.name, &value), Ok(()), "{}", key.name);
+            assert_eq!(check(key.name, Some(&value)), Ok(()), "{}", key.name);
         }
     }
 
     #[test]
     fn an_unknown_key_lists_the_known_ones() {
-        let refusal = check("queue.lease", &json!(1)).unwrap_err();
+        let refusal = check("queue.lease", Some(&json!(1))).unwrap_err();
         assert!(refusal.message.contains("queue.lease"));
         for key in KEYS {
             assert!(refusal.hint.contains(key.name));
@@ -160,7 +163,7 @@ mod tests {
             (LEASE_DURATION, json!(null)),
             (MAX_ATTEMPTS, json!(-1)),
         ] {
-            assert!(check(key, &value).is_err(), "{key} = {value}");
+            assert!(check(key, Some(&value)).is_err() && check(key, None).is_err(), "{key} = {value}");
         }
     }
 }

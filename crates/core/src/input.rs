@@ -6,6 +6,7 @@ pub const DEFAULT_QUEUE: &str = "default";
 pub const DEFAULT_PRIORITY: i32 = 100;
 pub const LONGEST_LEASE_SECONDS: i32 = 86_400;
 pub const LARGEST_BATCH: i32 = 1_000;
+pub const LARGEST_PURGE: i32 = 1_000_000;
 /// Names are part of index keys: a bound keeps every one of them storable.
 pub const LONGEST_NAME: usize = 200;
 pub const LONGEST_KEY: usize = 1_000;
@@ -70,6 +71,16 @@ pub fn batch_limit(value: i32) -> Result<i32, Refusal> {
     Err(Refusal::new(
         format!("a batch claims from 1 to {LARGEST_BATCH} jobs, but {value} were asked for"),
         "Claim in several calls.",
+    ))
+}
+
+pub fn purge_limit(value: i32) -> Result<i32, Refusal> {
+    if (1..=LARGEST_PURGE).contains(&value) {
+        return Ok(value);
+    }
+    Err(Refusal::new(
+        format!("a purge removes from 1 to {LARGEST_PURGE} jobs, but {value} were asked for"),
+        "Purge in several calls, as long as the answer says more.",
     ))
 }
 

@@ -1,1 +1,1 @@
-SELECT job, queue_id, job_kind, priority, scheduled_at, job_id FROM doc
+SELECT job, job_id, queue_id, job_kind, priority, scheduled_at FROM doc

@@ -9,4 +9,4 @@ SET priority = CASE WHEN $2 ? 'priority' THEN ($2->>'priority')::integer ELSE pr
 WHERE job_id = $1
 RETURNING jsonb_build_object('ok', true, 'code', 'changed', 'job_id', job_id, 'priority', priority,
         'scheduled_at', scheduled_at, 'max_attempts', max_attempts),
-    queue_id, job_kind::text, priority::integer, scheduled_at
+    job_id, queue_id, job_kind::text, priority::integer, scheduled_at

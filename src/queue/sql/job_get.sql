@@ -4,7 +4,7 @@ SELECT jsonb_build_object('ok', true, 'code', 'found',
         'error_class', d.error_class,
         'checkpoint', c.checkpoint,
         'cancel_requested', l.cancel_at IS NOT NULL,
-        'cancel_reason', CASE WHEN q.state = 'cancelled' THEN d.error ELSE l.cancel_reason END),
+        'cancel_reason', coalesce(d.cancel_reason, l.cancel_reason)),
     'attempts', coalesce((SELECT jsonb_agg(to_jsonb(a) - 'job_id' ORDER BY a.attempt_no)
                           FROM agentq.job_attempt a WHERE a.job_id = q.job_id), '[]'))
 FROM agentq.job_queue q

@@ -1,6 +1,6 @@
 WITH old AS (
     SELECT job_id FROM agentq.job_done
-    WHERE finished_at < $1
+    WHERE finished_at < $1 AND job_id <= $3
     ORDER BY job_id
     LIMIT $2
     FOR UPDATE SKIP LOCKED

@@ -10,4 +10,4 @@ WITH RECURSIVE level AS (
         WHERE r.any_queue_id = $1 AND r.priority > level.priority
         ORDER BY r.priority, r.scheduled_at, r.job_id LIMIT 1) next
 )
-SELECT priority, scheduled_at, job_id FROM level LIMIT 32
+SELECT priority, scheduled_at, job_id FROM level LIMIT 17

@@ -10,4 +10,4 @@ WITH RECURSIVE level AS (
         WHERE r.queue_id = $1 AND r.job_kind = $2 AND r.priority > level.priority
         ORDER BY r.priority, r.scheduled_at, r.job_id LIMIT 1) next
 )
-SELECT priority, scheduled_at, job_id FROM level LIMIT 32
+SELECT priority, scheduled_at, job_id FROM level LIMIT 17

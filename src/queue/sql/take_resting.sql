@@ -10,6 +10,6 @@ WITH j AS (
     WHERE w.scheduled_at = j.scheduled_at AND w.job_id = j.job_id
     RETURNING w.job_id
 )
-SELECT t.was_ready, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at
+SELECT t.was_ready, j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at
 FROM (SELECT job_id, true AS was_ready FROM ready UNION ALL SELECT job_id, false FROM waiting) t
 JOIN j USING (job_id)
