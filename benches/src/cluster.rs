@@ -46,30 +46,13 @@ impl Cluster {
         let dir = fs::canonicalize(&options.dir)
             .map_err(|error| format!("AGENTQ_BENCH_DIR {}: {error}", options.dir.display()))?;
         let data = dir.join("data");
-        let mut cluster = Cluster {
-            pg_bin: options.pg_bin.clone(),
-            user,
-            dir,
-            data,
-            server: None,
-        };
+        let mut cluster = Cluster { pg_bin: options.pg_bin.clone(), user, dir, data, server: None };
         cluster.remove_leftovers()?;
         let mut initdb = cluster.program("initdb");
-        initdb.args([
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "--no-sync",
-            "-E",
-            "UTF8",
-            "--locale=C.UTF-8",
-        ]);
+        initdb.args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"]);
         run(initdb.arg("-D").arg(&cluster.data))?;
         let commit = if options.sync { "on" } else { "off" };
-        let conf = fs::OpenOptions::new()
-            .append(true)
-            .open(cluster.data.join("postgresql.conf"));
+        let conf = fs::OpenOptions::new().append(true).open(cluster.data.join("postgresql.conf"));
         write!(
             conf?,
             "{SETTINGS}unix_socket_directories = '{}'\nsynchronous_commit = {commit}\n",
@@ -84,11 +67,9 @@ impl Cluster {
         if let Ok(pid) = fs::read_to_string(self.data.join("postmaster.pid")) {
             let pid = pid.lines().next().unwrap_or_default().to_owned();
             if Path::new("/proc").join(&pid).exists() {
-                return Err(format!(
-                    "a server (process {pid}) runs in {}: another benchmark?",
-                    self.data.display()
-                )
-                .into());
+                return Err(
+                    format!("a server (process {pid}) runs in {}: another benchmark?", self.data.display()).into()
+                );
             }
         }
         match fs::remove_dir_all(&self.data) {
@@ -101,10 +82,7 @@ impl Cluster {
     /// RUST_BACKTRACE would add backtraces to the extension's errors.
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.pg_bin.join(name));
-        command
-            .env_remove("RUST_BACKTRACE")
-            .env_remove("RUST_LIB_BACKTRACE")
-            .current_dir("/");
+        command.env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE").current_dir("/");
         command.stdin(Stdio::null());
         if let Some((user, group)) = self.user {
             command.uid(user).gid(group);
@@ -117,11 +95,7 @@ impl Cluster {
     fn spawn(&mut self) -> Result<(), Failure> {
         let log = fs::File::create(self.log_path())?;
         let mut command = self.program("postgres");
-        command
-            .arg("-D")
-            .arg(&self.data)
-            .stdout(log.try_clone()?)
-            .stderr(log);
+        command.arg("-D").arg(&self.data).stdout(log.try_clone()?).stderr(log);
         // SAFETY: prctl is async-signal-safe and touches only the child.
         unsafe {
             command.pre_exec(|| {
@@ -159,10 +133,7 @@ impl Cluster {
     }
 
     pub fn client(&self, database: &str) -> Result<Client, Failure> {
-        let url = format!(
-            "host={} user=postgres dbname={database}",
-            self.dir.display()
-        );
+        let url = format!("host={} user=postgres dbname={database}", self.dir.display());
         Ok(Client::connect(&url, NoTls)?)
     }
 
@@ -177,11 +148,22 @@ impl Cluster {
     pub fn copy_database(&self, from: &str, to: &str) -> Result<(), Failure> {
         let mut client = self.client("postgres")?;
         client.batch_execute(&format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)"))?;
-        client.batch_execute(&format!(
-            "CREATE DATABASE {to} TEMPLATE {from} STRATEGY file_copy"
-        ))?;
+        client.batch_execute(&format!("CREATE DATABASE {to} TEMPLATE {from} STRATEGY file_copy"))?;
         client.batch_execute("CHECKPOINT")?;
         Ok(())
+    }
+
+    /// Seconds of CPU that the sessions which have ended took, once all of the last ones have.
+    pub fn cpu_of_sessions(&self) -> Result<f64, Failure> {
+        std::thread::sleep(Duration::from_millis(200));
+        let server = self.server.as_ref().ok_or("the server does not run")?.id();
+        let stat = fs::read_to_string(format!("/proc/{server}/stat"))?;
+        // After the name come state (field 3) and so on to cutime (16) and cstime (17).
+        let (_, fields) = stat.rsplit_once(") ").ok_or("an odd /proc/<pid>/stat")?;
+        let fields = fields.split(' ').skip(13).take(2).map(str::parse::<f64>);
+        // SAFETY: sysconf only reads.
+        let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+        Ok(fields.sum::<Result<f64, _>>()? / ticks_per_second)
     }
 
     /// Stops the server in an orderly way.
@@ -203,13 +185,11 @@ impl Drop for Cluster {
 
 /// Runs a program to its end and returns what it printed: its output and its messages.
 pub fn run(command: &mut Command) -> Result<(String, String), Failure> {
-    let out = command
-        .output()
-        .map_err(|error| format!("{command:?}: {error}"))?;
-    let [output, messages] =
-        [&out.stdout, &out.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    let program = command.get_program().to_string_lossy().into_owned();
+    let out = command.output().map_err(|error| format!("{program}: {error}"))?;
+    let [output, messages] = [&out.stdout, &out.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     if !out.status.success() {
-        return Err(format!("{command:?} failed:\n{output}{messages}").into());
+        return Err(format!("{program} failed:\n{output}{messages}").into());
     }
     Ok((output, messages))
 }

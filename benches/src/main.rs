@@ -28,10 +28,7 @@ pub type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments
-        .iter()
-        .any(|argument| argument == "--help" || argument == "-h")
-    {
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         println!("{}", options::USAGE);
         return ExitCode::SUCCESS;
     }
@@ -58,18 +55,12 @@ fn measure(options: &Options) -> Result<Results, Failure> {
     let say = |line: &str| println!("[{:>5}s] {line}", began.elapsed().as_secs());
     let cluster = Cluster::start(options)?;
     let mut results = Results::default();
-    let version = cluster
-        .client("postgres")?
-        .query_one("SHOW server_version", &[])?
-        .get(0);
+    let version = cluster.client("postgres")?.query_one("SHOW server_version", &[])?.get(0);
     results.server = version;
     say(&format!("started PostgreSQL {}", results.server));
     prepare(&cluster, options, &say)?;
     for round in 0..options.rounds {
-        for workload in workloads::ALL
-            .into_iter()
-            .filter(|workload| options.wants(workload.name()))
-        {
+        for workload in workloads::ALL.into_iter().filter(|workload| options.wants(workload.name())) {
             for system in turn(round) {
                 let speed = workload.measure(&cluster, system, options.seconds)?;
                 say(&format!(
@@ -81,9 +72,8 @@ fn measure(options: &Options) -> Result<Results, Failure> {
                     speed.jobs_per_second,
                     shortfall(speed.found)
                 ));
-                results
-                    .speeds
-                    .push((workload, system, speed.jobs_per_second));
+                results.cpu.push((workload, system, speed.cpu_per_job));
+                results.speeds.push((workload, system, speed.jobs_per_second));
             }
         }
     }
@@ -91,11 +81,7 @@ fn measure(options: &Options) -> Result<Results, Failure> {
         for round in 0..options.pinned_rounds {
             for system in turn(round) {
                 let pinned = Pinned::measure(&cluster, system, options)?;
-                let windows: Vec<String> = pinned
-                    .windows
-                    .iter()
-                    .map(|speed| format!("{speed:.0}"))
-                    .collect();
+                let windows: Vec<String> = pinned.windows.iter().map(|speed| format!("{speed:.0}")).collect();
                 say(&format!(
                     "round {}/{}  {}  {:<9} {} jobs/s, {:.0}% kept",
                     round + 1,
@@ -127,9 +113,7 @@ fn measure(options: &Options) -> Result<Results, Failure> {
 /// Makes the databases that measurements start from.
 fn prepare(cluster: &Cluster, options: &Options, say: &dyn Fn(&str)) -> Result<(), Failure> {
     let backlog = workloads::BACKLOG_PER_SECOND * options.seconds;
-    let wanted = workloads::ALL
-        .into_iter()
-        .filter(|workload| options.wants(workload.name()));
+    let wanted = workloads::ALL.into_iter().filter(|workload| options.wants(workload.name()));
     let needs_backlog = wanted.into_iter().any(|workload| workload.claims_only());
     for system in systems::ALL {
         system.prepare_few(cluster)?;
@@ -150,9 +134,5 @@ fn turn(round: usize) -> [System; 3] {
 
 /// A remark when claims came back without a job.
 fn shortfall(found: f64) -> String {
-    if found < 0.995 {
-        format!("  ({:.1}% of what was asked for was found)", found * 100.0)
-    } else {
-        String::new()
-    }
+    if found < 0.995 { format!("  ({:.1}% of what was asked for was found)", found * 100.0) } else { String::new() }
 }

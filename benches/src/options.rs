@@ -58,10 +58,7 @@ impl Options {
         Ok(options)
     }
 
-    fn read_arguments(
-        &mut self,
-        mut arguments: impl Iterator<Item = String>,
-    ) -> Result<(), String> {
+    fn read_arguments(&mut self, mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
             match argument.as_str() {
@@ -84,11 +81,7 @@ impl Options {
 
     /// Whether a workload is wanted.
     pub fn wants(&self, workload: &str) -> bool {
-        self.only.is_empty()
-            || self
-                .only
-                .iter()
-                .any(|text| workload.contains(text.as_str()))
+        self.only.is_empty() || self.only.iter().any(|text| workload.contains(text.as_str()))
     }
 }
 

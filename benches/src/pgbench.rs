@@ -37,24 +37,16 @@ impl Pgbench<'_> {
         let script = cluster.write("script.sql", self.script)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let mut command = cluster.program("pgbench");
-        command.args([
-            "--no-vacuum",
-            "--protocol=prepared",
-            "--progress=1",
-            "--username=postgres",
-        ]);
-        command
-            .arg("--host")
-            .arg(cluster.socket_dir())
-            .arg("--file")
-            .arg(script);
+        command.args(["--no-vacuum", "--protocol=prepared", "--progress=1", "--username=postgres"]);
+        command.arg("--host").arg(cluster.socket_dir()).arg("--file").arg(script);
         command.arg(format!("--client={}", self.clients));
         command.arg(format!("--jobs={}", threads.min(self.clients)));
         command.arg(match self.length {
             Length::Seconds(seconds) => format!("--time={seconds}"),
             Length::Transactions(count) => format!("--transactions={count}"),
         });
-        for (name, value) in variables() {
+        let used = |name: &str| self.script.contains(&format!(":{name}"));
+        for (name, value) in variables().into_iter().filter(|(name, _)| used(name)) {
             command.arg(format!("--define={name}={value}"));
         }
         let (output, messages) = run(command.arg(self.database))?;
@@ -72,16 +64,10 @@ fn payload(number: u32) -> String {
 
 fn variables() -> [(&'static str, String); 3] {
     let payloads: Vec<String> = (0..ENQUEUE_BATCH).map(payload).collect();
-    let jobs = payloads
-        .iter()
-        .map(|payload| format!("{{\"job_kind\": \"k\", \"payload_json\": {payload}}}"));
+    let jobs = payloads.iter().map(|payload| format!("{{\"job_kind\": \"k\", \"payload_json\": {payload}}}"));
     let jobs: Vec<String> = jobs.collect();
     let array = |items: &[String]| format!("[{}]", items.join(", "));
-    [
-        ("payload", payload(0)),
-        ("payloads", array(&payloads)),
-        ("jobs", array(&jobs)),
-    ]
+    [("payload", payload(0)), ("payloads", array(&payloads)), ("jobs", array(&jobs))]
 }
 
 fn read(output: &str, messages: &str) -> Option<Outcome> {
@@ -90,9 +76,7 @@ fn read(output: &str, messages: &str) -> Option<Outcome> {
         line.split(['/', ' ']).next().map(str::to_owned)
     };
     Some(Outcome {
-        transactions: after("number of transactions actually processed: ")?
-            .parse()
-            .ok()?,
+        transactions: after("number of transactions actually processed: ")?.parse().ok()?,
         tps: after("tps = ")?.parse().ok()?,
         each_second: messages.lines().filter_map(progress).collect(),
     })
@@ -110,11 +94,7 @@ mod tests {
 
     #[test]
     fn payloads_are_of_about_200_bytes_and_differ() {
-        assert!(
-            (180..=220).contains(&payload(0).len()),
-            "{}",
-            payload(0).len()
-        );
+        assert!((180..=220).contains(&payload(0).len()), "{}", payload(0).len());
         assert_ne!(payload(1), payload(2));
     }
 
@@ -124,17 +104,10 @@ mod tests {
                      initial connection time = 5.1 ms\ntps = 22.5 (without initial connection time)\n";
         let messages = "pgbench (15.9)\nprogress: 1.0 s, 20.0 tps, lat 1 ms stddev 0.1, 0 failed\n\
                         progress: 2.0 s, 25.0 tps, lat 1 ms stddev 0.1, 0 failed\n";
-        let outcome = Outcome {
-            transactions: 45,
-            tps: 22.5,
-            each_second: vec![20.0, 25.0],
-        };
+        let outcome = Outcome { transactions: 45, tps: 22.5, each_second: vec![20.0, 25.0] };
         assert_eq!(read(timed, messages), Some(outcome));
         let counted = timed.replace("45", "45/50");
-        assert_eq!(
-            read(&counted, "").map(|outcome| outcome.transactions),
-            Some(45)
-        );
+        assert_eq!(read(&counted, "").map(|outcome| outcome.transactions), Some(45));
         assert_eq!(read("", messages), None);
     }
 }

@@ -25,11 +25,7 @@ impl Pinned {
 
     /// Runs the workload. The snapshot is held in the same database: one elsewhere would not keep
     /// vacuum from this one.
-    pub fn measure(
-        cluster: &Cluster,
-        system: System,
-        options: &Options,
-    ) -> Result<Pinned, Failure> {
+    pub fn measure(cluster: &Cluster, system: System, options: &Options) -> Result<Pinned, Failure> {
         cluster.copy_database(&system.few(), RUN)?;
         let mut holder = cluster.client(RUN)?;
         let mut snapshot = holder.build_transaction();
@@ -42,10 +38,7 @@ impl Pinned {
         let window = options.window as usize;
         let windows = speed.each_second[..options.pinned_seconds as usize].chunks(window);
         // A run whose claims found nothing must not pass for a fast one.
-        let average =
-            |seconds: &[f64]| seconds.iter().sum::<f64>() / seconds.len() as f64 * speed.found;
-        Ok(Pinned {
-            windows: windows.map(average).collect(),
-        })
+        let average = |seconds: &[f64]| seconds.iter().sum::<f64>() / seconds.len() as f64 * speed.found;
+        Ok(Pinned { windows: windows.map(average).collect() })
     }
 }

@@ -5,7 +5,7 @@ use crate::results::{Results, median, spread};
 use crate::systems::{self, System};
 use crate::workloads::{self, Workload};
 use crate::{Failure, pinned};
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Claim+ack must be so many times as fast as the naive design.
@@ -43,75 +43,72 @@ fn about(results: &Results, options: &Options) -> String {
 
 fn tables(results: &Results, options: &Options) -> Result<String, Failure> {
     let mut text = String::new();
-    writeln!(
-        text,
-        "| jobs/s | clients | agentq | naive | textbook | ÷ naive | ÷ textbook |"
-    )?;
+    let workloads: Vec<Workload> = workloads::ALL.into_iter().filter(|w| options.wants(w.name())).collect();
+    if !workloads.is_empty() {
+        speeds(&mut text, results, &workloads)?;
+        cpu(&mut text, results, &workloads)?;
+    }
+    if !results.pinned.is_empty() {
+        pinned(&mut text, results, options.window)?;
+    }
+    if !results.wal.is_empty() {
+        wal(&mut text, results)?;
+    }
+    Ok(text)
+}
+
+fn speeds(text: &mut String, results: &Results, workloads: &[Workload]) -> fmt::Result {
+    writeln!(text, "| jobs/s | clients | agentq | naive | textbook | ÷ naive | ÷ textbook |")?;
     writeln!(text, "|---|---|---|---|---|---|---|")?;
-    for workload in workloads::ALL
-        .into_iter()
-        .filter(|workload| options.wants(workload.name()))
-    {
+    for &workload in workloads {
         write!(text, "| {} | {} ", workload.name(), workload.clients())?;
         for system in systems::ALL {
-            let speeds = results.speeds(workload, system);
-            write!(text, "| {} ", with_spread(&speeds))?;
+            write!(text, "| {} ", with_spread(&results.speeds(workload, system)))?;
         }
         for other in [System::Naive, System::Textbook] {
             write!(text, "| {} ", decimals(results.ratio(workload, other)))?;
         }
         writeln!(text, "|")?;
     }
-    if !results.pinned.is_empty() {
-        let seconds = options.window;
-        writeln!(
-            text,
-            "\n| {} (jobs/s) | first {seconds} s | last {seconds} s | kept |",
-            pinned::NAME
-        )?;
-        writeln!(text, "|---|---|---|---|")?;
+    Ok(())
+}
+
+fn cpu(text: &mut String, results: &Results, workloads: &[Workload]) -> fmt::Result {
+    writeln!(text, "\n| server CPU (µs per job) | agentq | naive | textbook |")?;
+    writeln!(text, "|---|---|---|---|")?;
+    for &workload in workloads {
+        write!(text, "| {} ", workload.name())?;
         for system in systems::ALL {
-            let edge = |pick: fn(&[f64]) -> Option<&f64>| {
-                whole(median(
-                    results
-                        .pinned(system)
-                        .filter_map(|pinned| pick(&pinned.windows))
-                        .copied(),
-                ))
-            };
-            let kept = kept(results, system)
-                .map_or("-".to_owned(), |kept| format!("{:.0}%", kept * 100.0));
-            writeln!(
-                text,
-                "| {} | {} | {} | {kept} |",
-                system.name(),
-                edge(<[f64]>::first),
-                edge(<[f64]>::last)
-            )?;
+            let cpu = median(results.cpu(workload, system)).map(|seconds| seconds * 1e6);
+            write!(text, "| {} ", whole(cpu))?;
         }
+        writeln!(text, "|")?;
     }
-    if !results.wal.is_empty() {
-        writeln!(
-            text,
-            "\n| WAL of a job's life (bytes) | after a checkpoint | between checkpoints |"
-        )?;
-        writeln!(text, "|---|---|---|")?;
-        for system in systems::ALL {
-            let wal = results.wal(system);
-            let (first, later) = (
-                wal.map(|w| w.after_checkpoint),
-                wal.map(|w| w.between_checkpoints),
-            );
-            writeln!(
-                text,
-                "| {} | {} | {} |",
-                system.name(),
-                whole(first),
-                whole(later)
-            )?;
-        }
+    Ok(())
+}
+
+fn pinned(text: &mut String, results: &Results, window: u32) -> fmt::Result {
+    writeln!(text, "\n| {} (jobs/s) | first {window} s | last {window} s | kept |", pinned::NAME)?;
+    writeln!(text, "|---|---|---|---|")?;
+    for system in systems::ALL {
+        let edge = |pick: fn(&[f64]) -> Option<&f64>| {
+            whole(median(results.pinned(system).filter_map(|pinned| pick(&pinned.windows)).copied()))
+        };
+        let kept = kept(results, system).map_or("-".to_owned(), |kept| format!("{:.0}%", kept * 100.0));
+        writeln!(text, "| {} | {} | {} | {kept} |", system.name(), edge(<[f64]>::first), edge(<[f64]>::last))?;
     }
-    Ok(text)
+    Ok(())
+}
+
+fn wal(text: &mut String, results: &Results) -> fmt::Result {
+    writeln!(text, "\n| WAL of a job's life (bytes) | after a checkpoint | between checkpoints |")?;
+    writeln!(text, "|---|---|---|")?;
+    for system in systems::ALL {
+        let wal = results.wal(system);
+        let (first, later) = (wal.map(|w| w.after_checkpoint), wal.map(|w| w.between_checkpoints));
+        writeln!(text, "| {} | {} | {} |", system.name(), whole(first), whole(later))?;
+    }
+    Ok(())
 }
 
 fn kept(results: &Results, system: System) -> Option<f64> {
@@ -123,7 +120,8 @@ fn missed(results: &Results) -> Vec<String> {
     if let Some(ratio) = results.ratio(Workload::ClaimAck, System::Naive)
         && ratio < CLAIM_ACK_TO_NAIVE
     {
-        missed.push(format!("claim+ack is {ratio:.2} times as fast as naive, and {CLAIM_ACK_TO_NAIVE} is to be reached"));
+        missed
+            .push(format!("claim+ack is {ratio:.2} times as fast as naive, and {CLAIM_ACK_TO_NAIVE} is to be reached"));
     }
     if let Some(kept) = kept(results, System::Agentq)
         && kept < PINNED_KEPT
@@ -141,24 +139,21 @@ fn missed(results: &Results) -> Vec<String> {
 fn csv_path(options: &Options) -> PathBuf {
     let full = !options.quick && options.only.is_empty();
     let name = if full { "latest.csv" } else { "quick.csv" };
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("results")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)
 }
 
 fn csv(results: &Results, options: &Options) -> Result<String, Failure> {
     let mut text = String::from("workload,system,round,measure,value\n");
     let mut line = |workload: &str, system: System, round: usize, measure: &str, value: f64| {
-        writeln!(
-            text,
-            "\"{workload}\",{},{round},{measure},{value:.3}",
-            system.name()
-        )
+        writeln!(text, "\"{workload}\",{},{round},{measure},{value:.3}", system.name())
     };
     for workload in workloads::ALL {
         for system in systems::ALL {
             for (round, speed) in results.speeds(workload, system).into_iter().enumerate() {
                 line(workload.name(), system, round + 1, "jobs_per_second", speed)?;
+            }
+            for (round, cpu) in results.cpu(workload, system).into_iter().enumerate() {
+                line(workload.name(), system, round + 1, "cpu_us_per_job", cpu * 1e6)?;
             }
         }
     }
@@ -166,31 +161,13 @@ fn csv(results: &Results, options: &Options) -> Result<String, Failure> {
         for (round, pinned) in results.pinned(system).enumerate() {
             for (number, speed) in pinned.windows.iter().enumerate() {
                 let until = (number as u32 + 1) * options.window;
-                line(
-                    pinned::NAME,
-                    system,
-                    round + 1,
-                    &format!("jobs_per_second_until_{until}s"),
-                    *speed,
-                )?;
+                line(pinned::NAME, system, round + 1, &format!("jobs_per_second_until_{until}s"), *speed)?;
             }
             line(pinned::NAME, system, round + 1, "kept", pinned.kept())?;
         }
         if let Some(wal) = results.wal(system) {
-            line(
-                "wal",
-                system,
-                1,
-                "bytes_after_checkpoint",
-                wal.after_checkpoint,
-            )?;
-            line(
-                "wal",
-                system,
-                1,
-                "bytes_between_checkpoints",
-                wal.between_checkpoints,
-            )?;
+            line("wal", system, 1, "bytes_after_checkpoint", wal.after_checkpoint)?;
+            line("wal", system, 1, "bytes_between_checkpoints", wal.between_checkpoints)?;
         }
     }
     Ok(text)
@@ -199,11 +176,7 @@ fn csv(results: &Results, options: &Options) -> Result<String, Failure> {
 /// "12,345 ±3%".
 fn with_spread(figures: &[f64]) -> String {
     match spread(figures) {
-        Some(spread) => format!(
-            "{} ±{:.0}%",
-            whole(median(figures.iter().copied())),
-            spread * 100.0
-        ),
+        Some(spread) => format!("{} ±{:.0}%", whole(median(figures.iter().copied())), spread * 100.0),
         None => "-".to_owned(),
     }
 }
@@ -234,12 +207,7 @@ mod tests {
 
     #[test]
     fn whole_numbers_have_separators() {
-        for (figure, text) in [
-            (7.4, "7"),
-            (999.0, "999"),
-            (1000.0, "1,000"),
-            (1234567.0, "1,234,567"),
-        ] {
+        for (figure, text) in [(7.4, "7"), (999.0, "999"), (1000.0, "1,000"), (1234567.0, "1,234,567")] {
             assert_eq!(whole(Some(figure)), text);
         }
     }
@@ -248,12 +216,8 @@ mod tests {
     fn a_slow_claim_is_missed_and_nothing_measured_is_not() {
         let mut results = Results::default();
         assert!(missed(&results).is_empty());
-        results
-            .speeds
-            .push((Workload::ClaimAck, System::Agentq, 140.0));
-        results
-            .speeds
-            .push((Workload::ClaimAck, System::Naive, 100.0));
+        results.speeds.push((Workload::ClaimAck, System::Agentq, 140.0));
+        results.speeds.push((Workload::ClaimAck, System::Naive, 100.0));
         assert_eq!(missed(&results).len(), 1);
     }
 }

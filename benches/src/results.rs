@@ -12,6 +12,8 @@ pub struct Results {
     pub server: String,
     /// Jobs per second.
     pub speeds: Vec<(Workload, System, f64)>,
+    /// Seconds of the server's CPU per job.
+    pub cpu: Vec<(Workload, System, f64)>,
     pub pinned: Vec<(System, Pinned)>,
     pub wal: Vec<(System, Wal)>,
 }
@@ -19,11 +21,12 @@ pub struct Results {
 impl Results {
     /// Jobs per second of every round.
     pub fn speeds(&self, workload: Workload, system: System) -> Vec<f64> {
-        let wanted = self
-            .speeds
-            .iter()
-            .filter(|(w, s, _)| (*w, *s) == (workload, system));
-        wanted.map(|(_, _, speed)| *speed).collect()
+        of(&self.speeds, workload, system)
+    }
+
+    /// Seconds of the server's CPU per job, of every round.
+    pub fn cpu(&self, workload: Workload, system: System) -> Vec<f64> {
+        of(&self.cpu, workload, system)
     }
 
     /// How many times as fast agentq is as another. Compared within each round, because the machine
@@ -35,18 +38,17 @@ impl Results {
     }
 
     pub fn pinned(&self, system: System) -> impl Iterator<Item = &Pinned> {
-        self.pinned
-            .iter()
-            .filter(move |(s, _)| *s == system)
-            .map(|(_, pinned)| pinned)
+        self.pinned.iter().filter(move |(s, _)| *s == system).map(|(_, pinned)| pinned)
     }
 
     pub fn wal(&self, system: System) -> Option<Wal> {
-        self.wal
-            .iter()
-            .find(|(s, _)| *s == system)
-            .map(|(_, wal)| *wal)
+        self.wal.iter().find(|(s, _)| *s == system).map(|(_, wal)| *wal)
     }
+}
+
+fn of(figures: &[(Workload, System, f64)], workload: Workload, system: System) -> Vec<f64> {
+    let wanted = figures.iter().filter(|(w, s, _)| (*w, *s) == (workload, system));
+    wanted.map(|(_, _, figure)| *figure).collect()
 }
 
 /// The middle of some figures.
@@ -92,9 +94,7 @@ mod tests {
         let mut results = Results::default();
         for (ours, theirs) in [(100.0, 50.0), (200.0, 100.0), (90.0, 30.0)] {
             results.speeds.push((Workload::Mixed, System::Agentq, ours));
-            results
-                .speeds
-                .push((Workload::Mixed, System::Naive, theirs));
+            results.speeds.push((Workload::Mixed, System::Naive, theirs));
         }
         assert_eq!(results.ratio(Workload::Mixed, System::Naive), Some(2.0));
         assert_eq!(results.ratio(Workload::Mixed, System::Textbook), None);

@@ -77,12 +77,8 @@ impl System {
 
     fn count_sql(self) -> &'static str {
         match self {
-            System::Agentq => {
-                "SELECT count(*), count(*) FILTER (WHERE state = 'succeeded') FROM agentq.job_queue"
-            }
-            System::Naive => {
-                "SELECT count(*), count(*) FILTER (WHERE state = 'succeeded') FROM job_queue"
-            }
+            System::Agentq => "SELECT count(*), count(*) FILTER (WHERE state = 'succeeded') FROM agentq.job_queue",
+            System::Naive => "SELECT count(*), count(*) FILTER (WHERE state = 'succeeded') FROM job_queue",
             System::Textbook => "SELECT count(*), count(*) FILTER (WHERE state = 'done') FROM jobs",
         }
     }
@@ -99,9 +95,7 @@ impl System {
 
     /// Makes the database with a few jobs.
     pub fn prepare_few(self, cluster: &Cluster) -> Result<(), Failure> {
-        cluster
-            .client("postgres")?
-            .batch_execute(&format!("CREATE DATABASE {}", self.few()))?;
+        cluster.client("postgres")?.batch_execute(&format!("CREATE DATABASE {}", self.few()))?;
         cluster.client(&self.few())?.batch_execute(self.schema())?;
         self.fill(cluster, &self.few(), FEW)
     }
@@ -129,9 +123,6 @@ impl System {
     /// Counts the jobs of a database.
     pub fn count(self, cluster: &Cluster, database: &str) -> Result<Count, Failure> {
         let row = cluster.client(database)?.query_one(self.count_sql(), &[])?;
-        Ok(Count {
-            all: row.get(0),
-            finished: row.get(1),
-        })
+        Ok(Count { all: row.get(0), finished: row.get(1) })
     }
 }

@@ -33,12 +33,7 @@ fn bytes_per_life(cluster: &Cluster, system: System, jobs: u32) -> Result<f64, F
         Ok(client.query_one(sql, &[])?.get(0))
     };
     let script = Workload::Mixed.script(system);
-    let pgbench = Pgbench {
-        database: RUN,
-        script: &script,
-        clients: 1,
-        length: Length::Transactions(jobs),
-    };
+    let pgbench = Pgbench { database: RUN, script: &script, clients: 1, length: Length::Transactions(jobs) };
     let before = position()?;
     pgbench.run(cluster)?;
     Ok((position()? - before) as f64 / f64::from(jobs))

@@ -20,13 +20,8 @@ pub enum Workload {
     Mixed,
 }
 
-pub const ALL: [Workload; 5] = [
-    Workload::Enqueue,
-    Workload::ClaimAck,
-    Workload::BatchEnqueue,
-    Workload::BatchClaimAck,
-    Workload::Mixed,
-];
+pub const ALL: [Workload; 5] =
+    [Workload::Enqueue, Workload::ClaimAck, Workload::BatchEnqueue, Workload::BatchClaimAck, Workload::Mixed];
 
 impl Workload {
     pub fn name(self) -> &'static str {
@@ -72,20 +67,11 @@ impl Workload {
     }
 
     fn database(self, system: System) -> String {
-        if self.claims_only() {
-            system.backlog()
-        } else {
-            system.few()
-        }
+        if self.claims_only() { system.backlog() } else { system.few() }
     }
 
     /// Runs the workload and returns what it reached.
-    pub fn measure(
-        self,
-        cluster: &Cluster,
-        system: System,
-        seconds: u32,
-    ) -> Result<Speed, Failure> {
+    pub fn measure(self, cluster: &Cluster, system: System, seconds: u32) -> Result<Speed, Failure> {
         cluster.copy_database(&self.database(system), RUN)?;
         self.load(cluster, system, seconds)
     }
@@ -99,17 +85,16 @@ impl Workload {
             clients: self.clients(),
             length: Length::Seconds(seconds),
         };
+        let cpu_before = cluster.cpu_of_sessions()?;
         let outcome = pgbench.run(cluster)?;
+        let cpu = cluster.cpu_of_sessions()? - cpu_before;
         let after = system.count(cluster, RUN)?;
-        let done = if self.enqueues_only() {
-            after.all - before.all
-        } else {
-            after.finished - before.finished
-        };
+        let done = if self.enqueues_only() { after.all - before.all } else { after.finished - before.finished };
         let expected = outcome.transactions as f64 * f64::from(self.jobs());
         let found = done as f64 / expected;
         Ok(Speed {
             jobs_per_second: outcome.tps * f64::from(self.jobs()) * found,
+            cpu_per_job: cpu / done as f64,
             found,
             each_second: outcome.each_second,
         })
@@ -120,7 +105,9 @@ impl Workload {
 pub struct Speed {
     /// Jobs that really were enqueued or finished.
     pub jobs_per_second: f64,
-    /// The same as a share of what the calls asked for: below 1 when claims found nothing.
+    /// Seconds of CPU that the server's sessions took for each.
+    pub cpu_per_job: f64,
+    /// Those jobs as a share of what the calls asked for: below 1 when claims found nothing.
     pub found: f64,
     /// Runs of the script in every second.
     pub each_second: Vec<f64>,

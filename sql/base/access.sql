@@ -33,7 +33,7 @@ INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT level, 'SELECT', object
 FROM unnest(ARRAY['reader', 'operator']) AS level
 CROSS JOIN unnest(ARRAY['job_queue', 'job_attempt', 'job_dead_letter', 'queue_heartbeat', 'queue', 'config',
-    'v_queue_health', 'v_job_queue_backlog', 'v_job_dead_letter_summary']) AS object;
+    'v_queue_health', 'v_queue_depth', 'v_job_queue_backlog', 'v_job_dead_letter_summary']) AS object;
 
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT 'operator', privilege, 'job_queue' FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) AS privilege;
