@@ -1,4 +1,34 @@
--- 0.2.0 shows the depth of each queue.
+-- 0.2.0 shows the depth of each queue, and refuses an INSERT into job_queue that sets a job's age.
+
+CREATE OR REPLACE FUNCTION agentq.fn_job_queue_insert() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_answer jsonb;
+BEGIN
+    IF NEW.state IS DISTINCT FROM 'queued' OR NEW.attempts <> 0 OR num_nonnulls(NEW.picked_at,
+        NEW.finished_at, NEW.lease_owner, NEW.lease_until, NEW.last_error, NEW.job_id, NEW.created_at,
+        NEW.updated_at) > 0 THEN
+        RAISE EXCEPTION 'a job enters agentq.job_queue as queued, with nothing said of its id, age, lease, attempts or end'
+            USING ERRCODE = 'feature_not_supported',
+                  HINT = 'Insert only what describes the work, or call agentq.fn_job_enqueue. The states after queued are reached through fn_job_claim, fn_job_ack, fn_job_fail_or_retry and fn_job_cancel.';
+    END IF;
+    v_answer := agentq.fn_job_enqueue(
+        p_job_kind => NEW.job_kind, p_idempotency_key => NEW.idempotency_key, p_actor => NEW.actor,
+        p_payload_json => NEW.payload_json, p_source_ref => NEW.source_ref, p_target_ref => NEW.target_ref,
+        p_payload_ref => NEW.payload_ref, p_priority => NEW.priority, p_scheduled_at => NEW.scheduled_at,
+        p_max_attempts => NEW.max_attempts, p_run_id => NEW.run_id,
+        p_options => jsonb_build_object('queue', NEW.queue));
+    IF NOT (v_answer->>'ok')::boolean THEN
+        RAISE EXCEPTION '%', v_answer->>'message'
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = v_answer->>'hint';
+    ELSIF (v_answer->>'duplicate')::boolean THEN
+        RAISE EXCEPTION 'idempotency_key "%" is in use by the unfinished job %', NEW.idempotency_key, v_answer->>'job_id'
+            USING ERRCODE = 'unique_violation',
+                  HINT = 'agentq.fn_job_enqueue answers with the first job instead of an error.';
+    END IF;
+    SELECT * INTO NEW FROM agentq.job_queue WHERE job_id = (v_answer->>'job_id')::uuid;
+    RETURN NEW;
+END $$;
 
 CREATE VIEW agentq.v_queue_depth AS
 SELECT q.queue,

@@ -65,6 +65,12 @@ pub fn answer(work: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
     connect(|db| work(db).beyond_connection())
 }
 
+/// Whether the caller has opened a transaction, and so decides when it ends.
+pub fn is_in_transaction_block() -> bool {
+    // SAFETY: reads the state of the transaction.
+    unsafe { pg_sys::IsTransactionBlock() }
+}
+
 impl Db {
     /// Runs a statement on a fresh snapshot and returns its rows, positioned at the first. A
     /// statement that changes nothing assigns no transaction id.

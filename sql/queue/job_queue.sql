@@ -65,8 +65,9 @@ DECLARE
     v_answer jsonb;
 BEGIN
     IF NEW.state IS DISTINCT FROM 'queued' OR NEW.attempts <> 0 OR num_nonnulls(NEW.picked_at,
-        NEW.finished_at, NEW.lease_owner, NEW.lease_until, NEW.last_error, NEW.job_id) > 0 THEN
-        RAISE EXCEPTION 'a job enters agentq.job_queue as queued, with nothing said of its id, lease, attempts or end'
+        NEW.finished_at, NEW.lease_owner, NEW.lease_until, NEW.last_error, NEW.job_id, NEW.created_at,
+        NEW.updated_at) > 0 THEN
+        RAISE EXCEPTION 'a job enters agentq.job_queue as queued, with nothing said of its id, age, lease, attempts or end'
             USING ERRCODE = 'feature_not_supported',
                   HINT = 'Insert only what describes the work, or call agentq.fn_job_enqueue. The states after queued are reached through fn_job_claim, fn_job_ack, fn_job_fail_or_retry and fn_job_cancel.';
     END IF;

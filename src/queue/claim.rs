@@ -6,7 +6,7 @@
 
 use super::enqueue::find_queue;
 use super::hints::{self, LaneName, Reading};
-use super::place::{self, Place};
+use super::place::{self, Due, Place};
 use super::{answer, reap};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::{Queue, Settings};
@@ -224,14 +224,31 @@ impl Lane {
 
 impl Claim<'_> {
     fn run(&self, db: &Db, batch: bool) -> Option<Jsonb> {
-        let mut moved = reap::when_due(db, self.now) > 0;
-        moved |= place::promote_due(db, self.now, PROMOTE_AT_MOST) > 0;
+        // What this claim recovers or promotes beside its own jobs, others see when it commits. If
+        // that may take long, it touches no more than it takes.
+        let lingers = db::is_in_transaction_block();
+        let mut moved = !lingers && reap::when_due(db, self.now) > 0;
+        moved |= place::promote_due(db, self.now, self.due(lingers)) > 0;
         moved |= hints::has_entered();
-        self.scan(db, batch, moved).or_else(|| {
-            // Nothing there: a job whose holder died may be the next one.
-            let recovered = reap::now(db, self.now) > 0;
-            if recovered { self.scan(db, batch, true) } else { None }
-        })
+        if let Some(answer) = self.scan(db, batch, moved) {
+            return Some(answer);
+        }
+        // Nothing there: a job whose holder died may be the next one. Not every recovered job is:
+        // some end in the dead letters.
+        while reap::now(db, self.now, if lingers { self.limit } else { reap::AT_MOST }) > 0 {
+            if let Some(answer) = self.scan(db, batch, true) {
+                return Some(answer);
+            }
+        }
+        None
+    }
+
+    fn due(&self, lingers: bool) -> Due {
+        if !lingers {
+            return Due::All(PROMOTE_AT_MOST);
+        }
+        let queues = self.lanes.iter().map(|lane| lane.queue.queue_id).collect();
+        Due::Best(self.limit, queues, self.lanes.iter().map(|lane| lane.kind.clone()).collect())
     }
 
     /// Scans from the marks, or in full if there are none, or if this transaction has put rows in

@@ -12,6 +12,11 @@ statement!(ENTER_READY, "sql/enter_ready.sql", [INT4OID, TEXTOID, INT4OID, TIMES
 statement!(ENTER_WAITING, "sql/enter_waiting.sql", [TIMESTAMPTZOID, UUIDOID]);
 statement!(TAKE_RESTING, "sql/take_resting.sql", [UUIDOID]);
 statement!(PROMOTE, "sql/promote.sql", [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID]);
+statement!(
+    PROMOTE_BEST,
+    "sql/promote_best.sql",
+    [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT4ARRAYOID, TEXTARRAYOID]
+);
 statement!(NEXT_DUE, "sql/next_due.sql", [TIMESTAMPTZOID, UUIDOID]);
 
 /// The keys by which a job is found in its place.
@@ -97,9 +102,17 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
     Some(place)
 }
 
-/// Moves jobs whose time has come to the ready ones, at most `limit`; returns how many. Bounded,
-/// because other sessions see them only when the caller commits.
-pub fn promote_due(db: &Db, now: Micros, limit: i64) -> usize {
+/// Which jobs to move to the ready ones when their time has come. Other sessions see them only when
+/// the caller commits.
+pub enum Due {
+    /// As many as this, for a caller that commits at once.
+    All(i64),
+    /// The best so many of these queues and kinds, for a caller whose transaction may go on for long.
+    Best(i64, Vec<i32>, Option<Vec<String>>),
+}
+
+/// Moves jobs whose time has come to the ready ones; returns how many.
+pub fn promote_due(db: &Db, now: Micros, due: Due) -> usize {
     let mut reading = Reading::of(LaneName::Waiting);
     let from = match reading.slots.as_deref() {
         Some([slot]) if slot.from.at > now => return 0,
@@ -108,7 +121,14 @@ pub fn promote_due(db: &Db, now: Micros, limit: i64) -> usize {
     };
     let (from_at, from_id) = (timestamp(from.at), Uuid::from_bytes(from.id));
     let look = reading.slots.is_none().then(|| reading.begin_look());
-    let rows = db.run(&PROMOTE, &[from_at.into(), from_id.into(), timestamp(now).into(), limit.into()]);
+    let now_at = timestamp(now);
+    let rows = match due {
+        Due::All(limit) => db.run(&PROMOTE, &[from_at.into(), from_id.into(), now_at.into(), limit.into()]),
+        Due::Best(limit, queues, kinds) => {
+            let args = [from_at.into(), from_id.into(), now_at.into(), limit.into(), queues.into(), kinds.into()];
+            db.run(&PROMOTE_BEST, &args)
+        }
+    };
     let moved = rows.len();
     if moved > 0 {
         hints::announce();

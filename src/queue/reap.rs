@@ -11,10 +11,11 @@ use agentq_core::state::{AfterFailure, after_failure};
 use pgrx::prelude::*;
 use std::cell::Cell;
 
+statement!(NEXT_EXPIRY, "sql/next_expiry.sql", [TIMESTAMPTZOID]);
 statement!(REAP, "sql/reap.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID]);
 
-/// A claim recovers at most so many: others see them only when it commits.
-const AT_MOST: i64 = 16;
+/// A claim that commits at once recovers at most so many at a time.
+pub const AT_MOST: i64 = 16;
 /// A session that finds work at every claim looks for expired leases this often, in microseconds.
 const EVERY_US: i64 = 1_000_000;
 /// Written into the dead letters as the one who moved them.
@@ -24,23 +25,27 @@ thread_local!(static LAST: Cell<Micros> = const { Cell::new(0) });
 
 /// Recovers what has expired, if this session has not looked for a while.
 pub fn when_due(db: &Db, now: Micros) -> usize {
-    if clock::real_now() - LAST.get() < EVERY_US { 0 } else { self::now(db, now) }
+    if clock::real_now() - LAST.get() < EVERY_US { 0 } else { self::now(db, now, AT_MOST) }
 }
 
-/// Recovers what has expired; returns how many jobs changed their state.
-pub fn now(db: &Db, now: Micros) -> usize {
+/// Recovers at most `limit` of what has expired; returns how many jobs changed their state. Other
+/// sessions see them only when the caller commits.
+pub fn now(db: &Db, now: Micros, limit: i64) -> usize {
     LAST.set(clock::real_now());
     let mut reading = Reading::of(LaneName::Leases);
     let from = reading.slots.as_ref().and_then(|slots| slots.first()).map_or(Position::START, |s| s.from);
     let look = reading.slots.is_none().then(|| reading.begin_look());
     let mut expired = Vec::new();
-    let rows = db.run(&REAP, &[timestamp(from.at).into(), timestamp(now).into(), AT_MOST.into()]);
+    let rows = db.run(&REAP, &[timestamp(from.at).into(), timestamp(now).into(), limit.into()]);
     rows.each(|row| expired.push((Held::from_row(row), row.must::<TimestampWithTimeZone>(11).into_inner())));
     if expired.is_empty() {
-        // A lease that commits late below this mark is found by the lane's next full look.
+        // An expired lease that another session has locked stays in front of the mark. One that
+        // commits late behind it is found by the lane's next full look.
+        let next = db.run(&NEXT_EXPIRY, &[timestamp(from.at).into()]);
+        let next = if next.is_empty() { now } else { next.must::<TimestampWithTimeZone>(1).into_inner().min(now) };
         match look {
-            Some(look) => reading.learn(&look, &[Slot { priority: 0, from: Position::at(now) }]),
-            None => reading.raise(0, Position::at(now)),
+            Some(look) => reading.learn(&look, &[Slot { priority: 0, from: Position::at(next) }]),
+            None => reading.raise(0, Position::at(next)),
         }
     }
     for (held, lease_until) in &expired {

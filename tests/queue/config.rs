@@ -175,6 +175,25 @@ fn a_larger_payload_fits_once_the_bound_is_raised() {
     assert_eq!(s.text(length), "300000");
 }
 
+#[test]
+fn the_clock_of_one_session_can_be_moved_without_moving_the_others() {
+    let db = database();
+    let (mut moved, mut other) = (db.session(), db.session());
+    moved.shift_clock(1_000_000);
+    let now = moved.text("SELECT agentq.fn_clock_now()");
+    let ahead = format!("SELECT '{now}'::timestamptz - agentq.fn_clock_now() > interval '900000 s'");
+    assert_eq!(other.text(&ahead), "t");
+    moved.shift_clock(0);
+    assert_eq!(moved.text(&ahead), "t");
+}
+
+#[test]
+fn the_library_tells_the_version_that_is_installed() {
+    let db = database();
+    let same = "SELECT agentq.fn_version() = extversion FROM pg_extension WHERE extname = 'agentq'";
+    assert_eq!(db.session().text(same), "t");
+}
+
 /// The call must be told that the gate is closed, and change nothing.
 #[track_caller]
 fn shut(s: &mut Session, gate: &str, call: &str) {

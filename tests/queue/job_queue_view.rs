@@ -5,7 +5,7 @@ use crate::helpers::{claimed, drain, enqueue_all, everything, id, refused};
 use agentq_tests::{database, json};
 
 #[test]
-fn the_view_has_the_columns_of_the_seed_in_their_order_and_then_the_queue() {
+fn the_view_has_its_documented_columns_in_their_order_and_then_the_queue() {
     let db = database();
     let columns = db.session().texts(
         "SELECT column_name FROM information_schema.columns
@@ -100,6 +100,8 @@ fn an_insert_may_not_say_what_only_the_queue_knows() {
         ("lease_until", "now()"),
         ("last_error", "'boom'"),
         ("job_id", "gen_random_uuid()"),
+        ("created_at", "now()"),
+        ("updated_at", "now()"),
     ] {
         let statement = format!("INSERT INTO agentq.job_queue (job_kind, {column}) VALUES ('x', {value})");
         refused(&mut s, &statement, "0A000", "enters agentq.job_queue as queued", "fn_job_enqueue");
@@ -172,6 +174,8 @@ fn an_update_of_what_belongs_to_a_function_is_refused_and_names_it() {
     let job = s.enqueue("x");
     for (column, value) in [
         ("job_id", "gen_random_uuid()"),
+        ("created_at", "now()"),
+        ("updated_at", "now()"),
         ("job_kind", "'y'"),
         ("state", "'succeeded'"),
         ("picked_at", "now()"),

@@ -220,6 +220,20 @@ fn a_hundred_expired_leases_all_come_back() {
 }
 
 #[test]
+fn a_claim_goes_on_recovering_until_it_finds_a_job() {
+    let db = database();
+    let mut s = db.session();
+    // Forty leases whose end is the end of their jobs, and one that comes back.
+    enqueue_all(&mut s, &["last chance"; 40], ", p_max_attempts => 1");
+    s.call("fn_job_claim_batch('bob', 40, NULL, 10)");
+    let job = s.enqueue("comes back");
+    expect(&mut s, "claimed", "fn_job_claim('bob', NULL, 20)");
+    s.shift_clock(60);
+    assert_eq!(id(&claimed(&mut s, "cat")), job);
+    db.assert_sound();
+}
+
+#[test]
 fn a_lease_that_was_over_before_its_claim_was_committed_is_recovered() {
     let db = database();
     let (mut slow, mut other) = (db.session(), db.session());

@@ -129,6 +129,26 @@ fn a_retry_that_is_brought_forward_is_next_in_line() {
 }
 
 #[test]
+fn a_retried_job_is_found_in_its_new_place() {
+    let db = database();
+    let (mut holder, mut worker) = (db.session(), db.session());
+    holder.call("fn_config_set('queue.retry.backoff_base_sec', '0')");
+    for claim in SHAPES {
+        let jobs = enqueue_all(&mut holder, &["x"; 6], "");
+        assert_eq!(id(&claimed(&mut holder, "ann")), jobs[0]);
+        assert_eq!(id(&expect(&mut worker, "claimed", claim)), jobs[1]);
+        expect(&mut holder, "retry_waiting", &format!("fn_job_fail_or_retry('{}', 'ann', 'boom')", jobs[0]));
+        // It is due from the moment of its failure, so behind those that were there and before these.
+        let more = enqueue_all(&mut holder, &["x"; 2], "");
+        let mut order = jobs[2..].to_vec();
+        order.push(jobs[0].clone());
+        order.extend(more);
+        assert_eq!(drain(&mut worker, claim, "job_id"), order, "{claim}");
+    }
+    db.assert_sound();
+}
+
+#[test]
 fn a_job_whose_lease_expired_is_next_in_line_once_anyone_has_recovered_it() {
     comes_back_first(
         |_, s, job| {

@@ -178,7 +178,7 @@ fn under_torture_every_job_ends_exactly_once() {
                 torturer.run();
             });
         }
-        std::thread::sleep(Duration::from_secs(4));
+        std::thread::sleep(Duration::from_secs(3));
         tally.over.store(true, SeqCst);
     });
 

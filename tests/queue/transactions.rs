@@ -1,6 +1,6 @@
 //! Jobs live and die with the transactions of their callers.
 
-use crate::helpers::{attempts, claimed, enqueue_all, eventually, expect, id, until_someone_waits};
+use crate::helpers::{attempts, claimed, drain, enqueue_all, eventually, expect, id, until_someone_waits};
 use agentq_tests::{Database, Session, database, json};
 
 /// A table of the caller's own, with one column.
@@ -229,5 +229,35 @@ fn under_repeatable_read_a_job_taken_meanwhile_is_not_taken_twice() {
     }
     old.run("ROLLBACK");
     assert_eq!(other.count("agentq.job_attempt"), 1);
+    db.assert_sound();
+}
+
+#[test]
+fn a_claim_in_a_long_transaction_does_not_hide_the_jobs_that_fell_due_with_its_own() {
+    let db = database();
+    let (mut slow, mut other) = (db.session(), db.session());
+    enqueue_all(&mut slow, &["x"; 5], ", p_scheduled_at => agentq.fn_clock_now() + '10 s'");
+    slow.shift_clock(60);
+    other.shift_clock(60);
+    slow.run("BEGIN");
+    claimed(&mut slow, "ann");
+    // It holds one of the five; the others are anybody's.
+    assert_eq!(drain(&mut other, "fn_job_claim('bob')", "job_id").len(), 4);
+    slow.run("COMMIT");
+    db.assert_sound();
+}
+
+#[test]
+fn a_claim_in_a_long_transaction_does_not_hide_the_jobs_whose_leases_expired_with_its_own() {
+    let db = database();
+    let (mut slow, mut other) = (db.session(), db.session());
+    enqueue_all(&mut slow, &["x"; 5], "");
+    slow.call("fn_job_claim_batch('silent', 5, NULL, 10)");
+    slow.shift_clock(60);
+    other.shift_clock(60);
+    slow.run("BEGIN");
+    claimed(&mut slow, "ann");
+    assert_eq!(drain(&mut other, "fn_job_claim('bob')", "job_id").len(), 4);
+    slow.run("COMMIT");
     db.assert_sound();
 }
