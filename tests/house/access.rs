@@ -51,7 +51,7 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
     .collect()
 }
 
-const READABLE: [&str; 9] = [
+const READABLE: [&str; 10] = [
     "job_queue",
     "job_attempt",
     "job_dead_letter",
@@ -59,6 +59,7 @@ const READABLE: [&str; 9] = [
     "queue",
     "config",
     "v_queue_health",
+    "v_queue_depth",
     "v_job_queue_backlog",
     "v_job_dead_letter_summary",
 ];

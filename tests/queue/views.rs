@@ -231,3 +231,22 @@ fn looking_writes_nothing() {
     s.count("agentq.fn_queue_verify()");
     s.run("COMMIT");
 }
+
+#[test]
+fn the_depth_of_each_queue_tells_ready_waiting_and_held_apart() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_queue_set('mail')");
+    s.call("fn_queue_pause('mail', 'maintenance')");
+    enqueue_all(&mut s, &["a", "b", "c"], "");
+    s.call("fn_job_enqueue('later', p_scheduled_at => agentq.fn_clock_now() + '1 hour')");
+    s.call(r#"fn_job_enqueue('letter', p_options => '{"queue": "mail"}')"#);
+    claimed(&mut s, "bob");
+    let depth = "SELECT concat_ws(' ', queue, paused, ready, waiting, held) FROM agentq.v_queue_depth ORDER BY queue";
+    assert_eq!(s.texts(depth), ["default f 2 1 1", "mail t 1 0 0"]);
+    let ages = "SELECT oldest_ready_at = (SELECT min(scheduled_at) FROM agentq.job_queue WHERE state = 'queued')
+            AND oldest_ready_seconds >= 0
+            AND next_due_at = (SELECT max(scheduled_at) FROM agentq.job_queue)
+        FROM agentq.v_queue_depth WHERE queue = 'default'";
+    assert_eq!(s.text(ages), "t");
+}
