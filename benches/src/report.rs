@@ -30,7 +30,7 @@ pub fn publish(results: &Results, options: &Options) -> Result<Vec<String>, Fail
 /// The conditions of the run, in one paragraph.
 fn about(results: &Results, options: &Options) -> String {
     format!(
-        "PostgreSQL {}, {} CPUs, synchronous_commit {}, {} rounds of {} s; pinned: {} rounds of {} s.",
+        "PostgreSQL {}, {} CPUs, synchronous_commit {}; rounds: {} of {} s, pinned {} of {} s.",
         results.server,
         std::thread::available_parallelism().map_or(0, usize::from),
         if options.sync { "on" } else { "off" },

@@ -24,38 +24,46 @@ use std::rc::Rc;
 statement!(LOOK_KIND, "sql/look_kind.sql", [INT4OID, TEXTOID]);
 statement!(LOOK_ANY, "sql/look_any.sql", [INT4OID]);
 
-/// Declares a claim from its parts: what picks (and takes) the rows, what leases them, and what
-/// answers.
-macro_rules! claim_statement {
-    ($name:ident, $($part:literal),+) => {
-        static $name: Statement =
-            Statement { sql: concat!($(include_str!($part)),+), types: &CLAIM_TYPES };
-    };
-}
-const CLAIM_TYPES: [pg_sys::Oid; 11] = {
+const ONE_TYPES: [pg_sys::Oid; 10] = {
+    use pg_sys::{INT4OID as INT, INT8OID, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID};
+    [TEXT, TIME, INT8OID, INT, TEXT, TIME, INT, TIME, UUIDOID, TEXT]
+};
+const BATCH_TYPES: [pg_sys::Oid; 11] = {
     use pg_sys::{INT4ARRAYOID as INTS, INT8OID, TEXTARRAYOID as TEXTS, TEXTOID, TIMESTAMPTZARRAYOID as TIMES};
     use pg_sys::{TIMESTAMPTZOID, UUIDARRAYOID as IDS};
     [TEXTOID, TIMESTAMPTZOID, INT8OID, INTS, TEXTS, TIMES, INTS, TIMES, IDS, TEXTS, INT8OID]
 };
-claim_statement!(KIND_ONE, "sql/claim_kind_one.sql", "sql/claim_lease.sql", "sql/claim_one.sql");
-claim_statement!(ANY_ONE, "sql/claim_any_one.sql", "sql/claim_lease.sql", "sql/claim_one.sql");
-claim_statement!(KIND, "sql/claim_kind.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
-claim_statement!(ANY, "sql/claim_any.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
-claim_statement!(
-    KIND_WIDE,
-    "sql/claim_kind_wide.sql",
-    "sql/claim_delete.sql",
-    "sql/claim_lease.sql",
-    "sql/claim_batch.sql"
-);
-claim_statement!(
-    ANY_WIDE,
-    "sql/claim_any_wide.sql",
-    "sql/claim_delete.sql",
-    "sql/claim_lease.sql",
-    "sql/claim_batch.sql"
-);
-claim_statement!(MANY, "sql/claim_many.sql", "sql/claim_delete.sql", "sql/claim_lease.sql", "sql/claim_batch.sql");
+
+/// Declares a claim of one job, and one of several, from the part that picks the rows.
+macro_rules! claim_one {
+    ($name:ident, $pick:literal) => {
+        static $name: Statement = Statement {
+            sql: concat!(include_str!($pick), include_str!("sql/claim_lease.sql"), include_str!("sql/claim_one.sql")),
+            types: &ONE_TYPES,
+        };
+    };
+}
+macro_rules! claim_batch {
+    ($name:ident, $pick:literal) => {
+        static $name: Statement = Statement {
+            sql: concat!(
+                include_str!($pick),
+                include_str!("sql/claim_delete.sql"),
+                include_str!("sql/claim_lease.sql"),
+                include_str!("sql/claim_batch.sql")
+            ),
+            types: &BATCH_TYPES,
+        };
+    };
+}
+claim_one!(KIND_ONE, "sql/claim_kind_one.sql");
+claim_one!(ANY_ONE, "sql/claim_any_one.sql");
+claim_batch!(KIND, "sql/claim_kind.sql");
+claim_batch!(ANY, "sql/claim_any.sql");
+claim_batch!(KIND_WIDE, "sql/claim_kind_wide.sql");
+claim_batch!(ANY_WIDE, "sql/claim_any_wide.sql");
+claim_batch!(MANY, "sql/claim_many.sql");
+statement!(CLAIM_AGAIN, "sql/claim_again.sql", [JSONBOID, UUIDOID]);
 
 /// Jobs that a claim moves from waiting to ready at most. Enough to get the order right when many
 /// fall due together; bounded, because others see them only when the claim commits.
@@ -283,6 +291,11 @@ impl Claim<'_> {
         if total == 0 {
             return None;
         }
+        // The common case, one job from one priority of one lane, has a plan of its own: half of
+        // what a small statement costs is setting up the nodes of its plan.
+        if let ([lane], 1, false) = (self.lanes.as_slice(), total, batch) {
+            return self.take_one(db, lane, &readings[0], &slots[0]);
+        }
         let lanes = || self.lanes.iter().zip(slots).flat_map(|(lane, slots)| slots.iter().map(move |s| (lane, s)));
         let queue_ids: Vec<i32> = lanes().map(|(lane, _)| lane.queue.queue_id).collect();
         let kinds: Vec<Option<&str>> = lanes().map(|(lane, _)| lane.kind.as_deref()).collect();
@@ -304,12 +317,6 @@ impl Claim<'_> {
             queues.into(),
             0_i64.into(),
         ];
-        // The common case, one job from one priority of one lane, has a plan of its own: half of
-        // what a small statement costs is setting up the nodes of its plan.
-        if let ([lane], 1, false) = (self.lanes.as_slice(), total, batch) {
-            let row = db.run(if lane.kind.is_some() { &KIND_ONE } else { &ANY_ONE }, &args);
-            return (!row.is_empty()).then(|| self.took_one(&row, readings, slots));
-        }
         let (statement, windows): (_, &[i64]) = match self.lanes.as_slice() {
             // More priorities than a look lists: read on from the first.
             [Lane { kind: Some(_), .. }] if total > SLOTS => (&KIND_WIDE, &[0]),
@@ -330,11 +337,34 @@ impl Claim<'_> {
         timestamp(self.now + i64::from(seconds) * 1_000_000)
     }
 
-    fn took_one(&self, row: &Rows, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
-        let place = Place::from_row(row, 2);
-        self.raise(&readings[0], &slots[0], &place);
+    fn take_one(&self, db: &Db, lane: &Lane, reading: &Reading, slots: &[Slot]) -> Option<Jsonb> {
+        let slot = &slots[0];
+        let args: [DatumWithOid<'_>; 10] = [
+            self.owner.into(),
+            timestamp(self.now).into(),
+            self.limit.into(),
+            lane.queue.queue_id.into(),
+            lane.kind.as_deref().into(),
+            self.lease_until(lane).into(),
+            slot.priority.into(),
+            timestamp(slot.from.at).into(),
+            Uuid::from_bytes(slot.from.id).into(),
+            lane.queue.queue.as_str().into(),
+        ];
+        let row = db.run(if lane.kind.is_some() { &KIND_ONE } else { &ANY_ONE }, &args);
+        if row.is_empty() {
+            return None;
+        }
+        let place = Place::from_row(&row, 2);
+        self.raise(reading, slots, &place);
         place.left_ready();
-        row.must(1)
+        let job: Jsonb = row.must(1);
+        // Only a job that was held before can have a checkpoint.
+        if row.must(7) {
+            let again = db.run(&CLAIM_AGAIN, &[job.into(), place.job_id.into()]);
+            return Some(if again.is_empty() { job } else { again.must(1) });
+        }
+        Some(job)
     }
 
     fn took_batch(&self, row: &Rows, batch: bool, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
