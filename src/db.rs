@@ -71,6 +71,15 @@ pub fn is_in_transaction_block() -> bool {
     unsafe { pg_sys::IsTransactionBlock() }
 }
 
+/// The role that opened the session: who acts, whatever the function's own rights are.
+pub fn session_user() -> String {
+    // SAFETY: the name of a role that exists, in memory of the caller's context.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(pg_sys::GetSessionUserId(), false);
+        CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}
+
 impl Db {
     /// Runs a statement on a fresh snapshot and returns its rows, positioned at the first. A
     /// statement that changes nothing assigns no transaction id.

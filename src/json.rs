@@ -5,12 +5,16 @@
 
 #![allow(unsafe_code, reason = "the one place that handles raw jsonb values")]
 
+use crate::base::clock::Micros;
+use crate::error::raise;
 use agentq_core::Refusal;
+use agentq_core::jsonb::{self, Container, Item};
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
 use pgrx::nullable::Nullable;
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
+use pgrx::prelude::PgSqlErrorCode;
 use pgrx::{FromDatum, IntoDatum, JsonB, PgMemoryContexts, direct_function_call, pg_sys};
 use serde_json::Value;
 use std::cell::Cell;
@@ -28,6 +32,36 @@ impl Jsonb {
     /// Builds one from a parsed value; for answers off the hot path.
     pub fn from_value(value: Value) -> Self {
         Self(JsonB(value).into_datum().expect("a JSON value is never NULL"))
+    }
+
+    /// Builds one from its binary form.
+    pub fn from_container(container: &[u8]) -> Self {
+        // SAFETY: a varlena is its length, then its bytes; the memory is of the caller's context.
+        unsafe {
+            let size = container.len() + pg_sys::VARHDRSZ;
+            let value = pg_sys::palloc(size).cast::<pg_sys::varlena>();
+            pgrx::set_varsize_4b(value, size as i32);
+            std::ptr::copy_nonoverlapping(
+                container.as_ptr(),
+                pgrx::vardata_4b(value).cast_mut().cast(),
+                container.len(),
+            );
+            Self(value.into())
+        }
+    }
+
+    /// Builds one from a value inside another.
+    pub fn from_item(item: Item<'_>) -> Self {
+        Self::from_container(&jsonb::root(item).unwrap_or_else(|_| too_large()))
+    }
+
+    /// Its binary form, as long as the value lives.
+    pub fn container<'a>(self) -> Container<'a> {
+        // SAFETY: `self` always holds a detoasted varlena, which lives as long as the call.
+        Container::new(unsafe {
+            let value = self.0.cast_mut_ptr();
+            std::slice::from_raw_parts(pgrx::vardata_any(value).cast(), pgrx::varsize_any_exhdr(value))
+        })
     }
 
     /// Reads it into Rust. What the server can store and Rust cannot read (numbers beyond 1e308,
@@ -114,6 +148,45 @@ impl Jsonb {
     pub fn beyond_connection(self) -> Self {
         // SAFETY: called while connected; jsonb is a varlena passed by reference.
         Self(unsafe { pg_sys::SPI_datumTransfer(self.0, false, -1) })
+    }
+}
+
+/// An object in the server's binary form.
+pub fn object(members: &mut [(&str, Item<'_>)]) -> Vec<u8> {
+    jsonb::object(members).unwrap_or_else(|_| too_large())
+}
+
+/// An array in the server's binary form.
+pub fn array<'a>(items: impl ExactSizeIterator<Item = Item<'a>>) -> Vec<u8> {
+    jsonb::array(items).unwrap_or_else(|_| too_large())
+}
+
+fn too_large() -> ! {
+    raise(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        "the answer would be larger than 256 MB",
+        "Ask for fewer jobs at a time.",
+    )
+}
+
+/// The text of a moment, as the server writes it in JSON: ISO 8601 in the session's time zone.
+pub struct Moment([core::ffi::c_char; MOMENT_SIZE]);
+const MOMENT_SIZE: usize = pg_sys::MAXDATELEN as usize + 1;
+
+pub fn moment(at: Micros) -> Moment {
+    let mut text = Moment([0; MOMENT_SIZE]);
+    // SAFETY: the buffer has the size that the call asks for.
+    unsafe {
+        let at = pg_sys::Datum::from(at);
+        pg_sys::JsonEncodeDateTime(text.0.as_mut_ptr(), at, pg_sys::TIMESTAMPTZOID, std::ptr::null());
+    }
+    text
+}
+
+impl Moment {
+    pub fn item(&self) -> Item<'_> {
+        // SAFETY: the server has ended the text with a NUL.
+        Item::Text(unsafe { CStr::from_ptr(self.0.as_ptr()) }.to_bytes())
     }
 }
 

@@ -12,6 +12,7 @@ mod guc;
 mod json;
 mod queue;
 mod schema;
+mod table;
 
 ::pgrx::pg_module_magic!(name, version);
 

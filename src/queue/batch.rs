@@ -1,4 +1,4 @@
-//! Many jobs in one round trip: enqueue and ack.
+//! Many jobs enqueued in one round trip.
 //!
 //! A batch is checked job by job before anything is written, then written by one statement. Keys
 //! are taken in sorted order, so that two batches with the same keys cannot wait for each other.
@@ -38,10 +38,8 @@ statement!(
     ]
 );
 statement!(BATCH_READ, "sql/batch_read.sql", [JSONBOID, TEXTARRAYOID]);
-statement!(ACK_READ, "sql/ack_read.sql", [JSONBOID]);
-statement!(ACK_BATCH, "sql/ack_batch.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
 
-const LARGEST_BATCH: usize = 10_000;
+pub const LARGEST_BATCH: usize = 10_000;
 const JOB_KEYS: [&str; 12] = [
     "job_kind",
     "idempotency_key",
@@ -123,11 +121,11 @@ fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>
     })
 }
 
-fn not_a_list(what: &str, example: &str) -> Refusal {
+pub fn not_a_list(what: &str, example: &str) -> Refusal {
     Refusal::new(format!("{what} must be a JSON array"), format!("For example: '{example}'."))
 }
 
-fn too_many(found: usize) -> Refusal {
+pub fn too_many(found: usize) -> Refusal {
     Refusal::new(
         format!("a batch holds at most {LARGEST_BATCH} jobs, and this one has {found}"),
         "Send it in several calls.",
@@ -299,54 +297,4 @@ fn write(db: &Db, source: Jsonb, jobs: &[Job], now: Micros) {
         };
         if place.scheduled_at <= now { place.entered_ready(job.asked_at.is_some()) } else { place.entered_waiting() }
     }
-}
-
-#[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
-fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb {
-    answer::gated(|settings| {
-        let owner = required("p_lease_owner", p_lease_owner);
-        let jobs = required("p_jobs", p_jobs);
-        if !jobs.is_array() {
-            Err(not_a_list("p_jobs", ACK_EXAMPLE)).or_raise()
-        }
-        let now = timestamp(clock::now());
-        db::answer(|db| {
-            let rows = db.run(&ACK_READ, &[jobs.into()]);
-            if rows.len() > LARGEST_BATCH {
-                Err(too_many(rows.len())).or_raise()
-            }
-            let mut index = 0;
-            rows.each(|row| {
-                check_ack(index, row, settings.payload_max_bytes).or_raise();
-                index += 1;
-            });
-            db.run(&ACK_BATCH, &[owner.into(), jobs.into(), now.into()]).must(1)
-        })
-    })
-}
-
-const ACK_EXAMPLE: &str = "[\"<job id>\", {\"job_id\": \"…\", \"lease_token\": \"…\", \"result\": {}}]";
-
-fn check_ack(index: usize, row: &db::Rows, max_bytes: i64) -> Result<(), Refusal> {
-    let item = row.must::<Jsonb>(1).parse("an ack")?;
-    let is_id = |value: &Value| value.as_str().and_then(parse_id).is_some();
-    let fits = match &item {
-        Value::Object(map) => {
-            input::known_options("an ack", map.keys(), &["job_id", "lease_token"])?;
-            map.get("job_id").is_some_and(is_id) && present(map, "lease_token").is_none_or(is_id)
-        }
-        other => is_id(other),
-    };
-    if !fits {
-        return Err(Refusal::new(
-            format!("item {index} of p_jobs is no job id: {}", agentq_core::error::shown(&item.to_string())),
-            format!("For example: '{ACK_EXAMPLE}'."),
-        ));
-    }
-    let size: i32 = row.get(2).unwrap_or_default();
-    if i64::from(size) > max_bytes {
-        return Err(payload::refuse_too_large("result", size as usize, max_bytes, config::PAYLOAD_MAX_BYTES));
-    }
-    Ok(())
 }

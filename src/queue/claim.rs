@@ -5,85 +5,36 @@
 //! can afford to, and recovers jobs whose lease has expired.
 
 use super::enqueue::find_queue;
-use super::hints::{self, LaneName, Reading};
+use super::hints::{self, Look, Reading};
+use super::lane::{Cursor, Lane, Taken};
 use super::place::{self, Due, Place};
+use super::rows::{job, job_checkpoint, job_lease, job_ready};
 use super::{answer, reap};
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::settings::{Queue, Settings};
-use crate::db::{self, Db, Rows, Statement, statement};
+use crate::base::settings::Settings;
+use crate::db;
 use crate::error::{OrRaise, required};
-use crate::json::Jsonb;
-use agentq_core::mark::{Position, SLOTS, Slot};
+use crate::json::{self, Jsonb};
+use crate::table::{self, Moment, Row, Scan, Table};
+use agentq_core::jsonb::{Container, Item};
+use agentq_core::mark::{Position, Slot};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
-use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::rc::Rc;
-
-statement!(LOOK_KIND, "sql/look_kind.sql", [INT4OID, TEXTOID]);
-statement!(LOOK_ANY, "sql/look_any.sql", [INT4OID]);
-
-const ONE_TYPES: [pg_sys::Oid; 10] = {
-    use pg_sys::{INT4OID as INT, INT8OID, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID};
-    [TEXT, TIME, INT8OID, INT, TEXT, TIME, INT, TIME, UUIDOID, TEXT]
-};
-const BATCH_TYPES: [pg_sys::Oid; 11] = {
-    use pg_sys::{INT4ARRAYOID as INTS, INT8OID, TEXTARRAYOID as TEXTS, TEXTOID, TIMESTAMPTZARRAYOID as TIMES};
-    use pg_sys::{TIMESTAMPTZOID, UUIDARRAYOID as IDS};
-    [TEXTOID, TIMESTAMPTZOID, INT8OID, INTS, TEXTS, TIMES, INTS, TIMES, IDS, TEXTS, INT8OID]
-};
-
-/// Declares a claim of one job, and one of several, from the part that picks the rows.
-macro_rules! claim_one {
-    ($name:ident, $pick:literal) => {
-        static $name: Statement = Statement {
-            sql: concat!(include_str!($pick), include_str!("sql/claim_lease.sql"), include_str!("sql/claim_one.sql")),
-            types: &ONE_TYPES,
-        };
-    };
-}
-macro_rules! claim_batch {
-    ($name:ident, $pick:literal) => {
-        static $name: Statement = Statement {
-            sql: concat!(
-                include_str!($pick),
-                include_str!("sql/claim_delete.sql"),
-                include_str!("sql/claim_lease.sql"),
-                include_str!("sql/claim_batch.sql")
-            ),
-            types: &BATCH_TYPES,
-        };
-    };
-}
-claim_one!(KIND_ONE, "sql/claim_kind_one.sql");
-claim_one!(ANY_ONE, "sql/claim_any_one.sql");
-claim_batch!(KIND, "sql/claim_kind.sql");
-claim_batch!(ANY, "sql/claim_any.sql");
-claim_batch!(KIND_WIDE, "sql/claim_kind_wide.sql");
-claim_batch!(ANY_WIDE, "sql/claim_any_wide.sql");
-claim_batch!(MANY, "sql/claim_many.sql");
-statement!(CLAIM_AGAIN, "sql/claim_again.sql", [JSONBOID, UUIDOID]);
 
 /// Jobs that a claim moves from waiting to ready at most. Enough to get the order right when many
 /// fall due together; bounded, because others see them only when the claim commits.
 const PROMOTE_AT_MOST: i64 = 1_000;
 
-/// A claim from several lanes compares the first rows of each before it locks any. If others have
-/// locked all of the first few, it compares more.
-const WINDOWS: [i64; 2] = [64, 10_000];
-
-/// The ready jobs of one queue, of one kind or of any.
-struct Lane {
-    queue: Rc<Queue>,
-    kind: Option<String>,
-}
-
 struct Claim<'a> {
     owner: &'a str,
     lanes: Vec<Lane>,
     lease_seconds: Option<i32>,
-    limit: i64,
+    limit: usize,
     now: Micros,
     default_lease: i32,
 }
@@ -128,15 +79,31 @@ fn claim(
             owner,
             lanes,
             lease_seconds: lease_seconds.map(|s| input::lease_seconds(s).or_raise()),
-            limit: batch.unwrap_or(1).into(),
+            limit: batch.unwrap_or(1) as usize,
             now: clock::now(),
             default_lease: settings.lease_seconds,
         };
         if claim.lanes.is_empty() {
             return empty(batch.is_some(), &paused);
         }
-        db::answer(|db| claim.run(db, batch.is_some()).unwrap_or_else(|| empty(batch.is_some(), &paused)))
+        table::must_write(c"fn_job_claim()");
+        let held = claim.run();
+        match batch {
+            _ if held.is_empty() => empty(batch.is_some(), &paused),
+            None => Jsonb::from_container(&held[0]),
+            Some(_) => several(&held),
+        }
     })
+}
+
+fn several(held: &[Held]) -> Jsonb {
+    let jobs = json::array(held.iter().map(|job| Item::Container(job)));
+    Jsonb::from_container(&json::object(&mut [
+        ("ok", true.into()),
+        ("code", "claimed".into()),
+        ("count", (held.len() as i64).into()),
+        ("jobs", Item::Container(&jobs)),
+    ]))
 }
 
 fn empty(batch: bool, paused: &[Lane]) -> Jsonb {
@@ -204,51 +171,22 @@ fn names(options: &Value, key: &str) -> Result<Option<Vec<String>>, Refusal> {
     Ok(Some(names))
 }
 
-impl Lane {
-    fn name(&self) -> LaneName<'_> {
-        match &self.kind {
-            Some(kind) => LaneName::Kind(self.queue.queue_id, kind),
-            None => LaneName::Any(self.queue.queue_id),
-        }
-    }
-
-    /// Finds the first row of each priority, from the front of the index.
-    fn look(&self, db: &Db, reading: &mut Reading) -> Vec<Slot> {
-        let look = reading.begin_look();
-        let rows = match &self.kind {
-            Some(kind) => db.run(&LOOK_KIND, &[self.queue.queue_id.into(), kind.as_str().into()]),
-            None => db.run(&LOOK_ANY, &[self.queue.queue_id.into()]),
-        };
-        let mut found = Vec::with_capacity(rows.len());
-        rows.each(|row| {
-            let id: Uuid = row.must(3);
-            let at = row.must::<TimestampWithTimeZone>(2).into_inner();
-            found.push(Slot { priority: row.must(1), from: Position { at, id: *id.as_bytes() } });
-        });
-        reading.learn(&look, &found);
-        found
-    }
-}
-
 impl Claim<'_> {
-    fn run(&self, db: &Db, batch: bool) -> Option<Jsonb> {
+    fn run(&self) -> Vec<Held> {
         // What this claim recovers or promotes beside its own jobs, others see when it commits. If
         // that may take long, it touches no more than it takes.
         let lingers = db::is_in_transaction_block();
-        let mut moved = !lingers && reap::when_due(db, self.now) > 0;
-        moved |= place::promote_due(db, self.now, self.due(lingers)) > 0;
+        let mut moved = !lingers && reap::when_due(self.now) > 0;
+        moved |= place::promote_due(self.now, || self.due(lingers)) > 0;
         moved |= hints::has_entered();
-        if let Some(answer) = self.scan(db, batch, moved) {
-            return Some(answer);
-        }
+        let mut held = self.scan(moved);
         // Nothing there: a job whose holder died may be the next one. Not every recovered job is:
         // some end in the dead letters.
-        while reap::now(db, self.now, if lingers { self.limit } else { reap::AT_MOST }) > 0 {
-            if let Some(answer) = self.scan(db, batch, true) {
-                return Some(answer);
-            }
+        let most = if lingers { self.limit as i64 } else { reap::AT_MOST };
+        while held.is_empty() && reap::now(self.now, most) > 0 {
+            held = self.scan(true);
         }
-        None
+        held
     }
 
     fn due(&self, lingers: bool) -> Due {
@@ -256,148 +194,183 @@ impl Claim<'_> {
             return Due::All(PROMOTE_AT_MOST);
         }
         let queues = self.lanes.iter().map(|lane| lane.queue.queue_id).collect();
-        Due::Best(self.limit, queues, self.lanes.iter().map(|lane| lane.kind.clone()).collect())
+        Due::Best(self.limit as i64, queues, self.lanes.iter().map(|lane| lane.kind.clone()).collect())
     }
 
     /// Scans from the marks, or in full if there are none, or if this transaction has put rows in
     /// that the marks do not know. A scan that finds nothing is made again in full.
-    fn scan(&self, db: &Db, batch: bool, full: bool) -> Option<Jsonb> {
+    fn scan(&self, full: bool) -> Vec<Held> {
         let mut readings: Vec<Reading> = self.lanes.iter().map(|lane| Reading::of(lane.name())).collect();
-        let mut looked = true;
-        let mut slots: Vec<Vec<Slot>> = Vec::with_capacity(self.lanes.len());
-        for (lane, reading) in self.lanes.iter().zip(&mut readings) {
-            let marked = if full { None } else { reading.slots.take() };
-            looked &= marked.is_none();
-            slots.push(marked.unwrap_or_else(|| lane.look(db, reading)));
+        let marks: Vec<Option<Vec<Slot>>> =
+            readings.iter_mut().map(|reading| reading.slots.take().filter(|_| !full)).collect();
+        let looked = marks.iter().all(Option::is_none);
+        let held = self.take(&mut readings, marks);
+        if !held.is_empty() || looked || !readings.iter().all(|reading| reading.may_look) {
+            return held;
         }
-        if let Some(answer) = self.take(db, batch, &readings, &slots) {
-            return Some(answer);
-        }
-        // A scan of one lane goes to its end; one of several stops at the first few of each.
-        if let [reading] = readings.as_slice() {
-            reading.raise_all(&slots[0]);
-        }
-        if looked || !readings.iter().all(|reading| reading.may_look) {
-            return None;
-        }
-        let slots: Vec<_> =
-            self.lanes.iter().zip(&mut readings).map(|(lane, reading)| lane.look(db, reading)).collect();
-        self.take(db, batch, &readings, &slots)
+        self.take(&mut readings, vec![None; self.lanes.len()])
     }
 
-    /// Takes the first jobs found from these slots on.
-    fn take(&self, db: &Db, batch: bool, readings: &[Reading], slots: &[Vec<Slot>]) -> Option<Jsonb> {
-        let total: usize = slots.iter().map(Vec::len).sum();
-        if total == 0 {
-            return None;
-        }
-        // The common case, one job from one priority of one lane, has a plan of its own: half of
-        // what a small statement costs is setting up the nodes of its plan.
-        if let ([lane], 1, false) = (self.lanes.as_slice(), total, batch) {
-            return self.take_one(db, lane, &readings[0], &slots[0]);
-        }
-        let lanes = || self.lanes.iter().zip(slots).flat_map(|(lane, slots)| slots.iter().map(move |s| (lane, s)));
-        let queue_ids: Vec<i32> = lanes().map(|(lane, _)| lane.queue.queue_id).collect();
-        let kinds: Vec<Option<&str>> = lanes().map(|(lane, _)| lane.kind.as_deref()).collect();
-        let queues: Vec<&str> = lanes().map(|(lane, _)| lane.queue.queue.as_str()).collect();
-        let untils: Vec<TimestampWithTimeZone> = lanes().map(|(lane, _)| self.lease_until(lane)).collect();
-        let priorities: Vec<i32> = lanes().map(|(_, slot)| slot.priority).collect();
-        let ats: Vec<TimestampWithTimeZone> = lanes().map(|(_, slot)| timestamp(slot.from.at)).collect();
-        let ids: Vec<Uuid> = lanes().map(|(_, slot)| Uuid::from_bytes(slot.from.id)).collect();
-        let mut args: [DatumWithOid<'_>; 11] = [
-            self.owner.into(),
-            timestamp(self.now).into(),
-            self.limit.into(),
-            queue_ids.into(),
-            kinds.into(),
-            untils.into(),
-            priorities.into(),
-            ats.into(),
-            ids.into(),
-            queues.into(),
-            0_i64.into(),
-        ];
-        let (statement, windows): (_, &[i64]) = match self.lanes.as_slice() {
-            // More priorities than a look lists: read on from the first.
-            [Lane { kind: Some(_), .. }] if total > SLOTS => (&KIND_WIDE, &[0]),
-            [Lane { kind: None, .. }] if total > SLOTS => (&ANY_WIDE, &[0]),
-            [Lane { kind: Some(_), .. }] => (&KIND, &[0]),
-            [Lane { kind: None, .. }] => (&ANY, &[0]),
-            _ => (&MANY, &WINDOWS),
-        };
-        windows.iter().find_map(|window| {
-            args[10] = (*window).into();
-            let row = db.run(statement, &args);
-            (row.must::<i64>(2) > 0).then(|| self.took_batch(&row, batch, readings, slots))
-        })
-    }
-
-    fn lease_until(&self, lane: &Lane) -> TimestampWithTimeZone {
-        let seconds = self.lease_seconds.or(lane.queue.lease_seconds).unwrap_or(self.default_lease);
-        timestamp(self.now + i64::from(seconds) * 1_000_000)
-    }
-
-    fn take_one(&self, db: &Db, lane: &Lane, reading: &Reading, slots: &[Slot]) -> Option<Jsonb> {
-        let slot = &slots[0];
-        let args: [DatumWithOid<'_>; 10] = [
-            self.owner.into(),
-            timestamp(self.now).into(),
-            self.limit.into(),
-            lane.queue.queue_id.into(),
-            lane.kind.as_deref().into(),
-            self.lease_until(lane).into(),
-            slot.priority.into(),
-            timestamp(slot.from.at).into(),
-            Uuid::from_bytes(slot.from.id).into(),
-            lane.queue.queue.as_str().into(),
-        ];
-        let row = db.run(if lane.kind.is_some() { &KIND_ONE } else { &ANY_ONE }, &args);
-        if row.is_empty() {
-            return None;
-        }
-        let place = Place::from_row(&row, 2);
-        self.raise(reading, slots, &place);
-        place.left_ready();
-        let job: Jsonb = row.must(1);
-        // Only a job that was held before can have a checkpoint.
-        if row.must(7) {
-            let again = db.run(&CLAIM_AGAIN, &[job.into(), place.job_id.into()]);
-            return Some(if again.is_empty() { job } else { again.must(1) });
-        }
-        Some(job)
-    }
-
-    fn took_batch(&self, row: &Rows, batch: bool, readings: &[Reading], slots: &[Vec<Slot>]) -> Jsonb {
-        let queue_ids: Vec<i32> = row.must(3);
-        let kinds: Vec<String> = row.must(4);
-        let priorities: Vec<i32> = row.must(5);
-        let ats: Vec<TimestampWithTimeZone> = row.must(6);
-        let ids: Vec<Uuid> = row.must(7);
-        let places: Vec<Place> = (0..ids.len())
-            .map(|i| Place {
-                queue_id: queue_ids[i],
-                job_kind: kinds[i].clone(),
-                priority: priorities[i],
-                scheduled_at: ats[i].into_inner(),
-                job_id: ids[i],
+    /// Takes the first jobs from these slots on. A lane without slots is looked at first.
+    fn take(&self, readings: &mut [Reading], slots: Vec<Option<Vec<Slot>>>) -> Vec<Held> {
+        let looks: Vec<Option<Look>> = readings
+            .iter_mut()
+            .zip(&slots)
+            .map(|(reading, slots)| slots.is_none().then(|| reading.begin_look()))
+            .collect();
+        let ready = Table::open(&job_ready::TABLE);
+        let moment = Moment::now();
+        let slots: Vec<Vec<Slot>> = slots
+            .into_iter()
+            .zip(self.lanes.iter().zip(&*readings).zip(&looks))
+            .map(|(slots, ((lane, reading), look))| {
+                slots.unwrap_or_else(|| {
+                    let found = lane.look(&ready, &moment);
+                    look.iter().for_each(|look| reading.learn(look, &found));
+                    found
+                })
             })
             .collect();
-        // With several lanes the rows are picked before they are locked, so what lies before the
-        // last one may still be there: the marks stay.
-        if self.lanes.len() == 1 {
-            for place in &places {
-                self.raise(&readings[0], &slots[0], place);
+        let mut cursors: Vec<Cursor<'_>> =
+            self.lanes.iter().zip(&slots).map(|(lane, slots)| Cursor::new(lane, &ready, &moment, slots)).collect();
+        let taken = self.first_of(&mut cursors);
+        for (number, (reading, slots)) in readings.iter().zip(&slots).enumerate() {
+            match taken.iter().rev().find(|(lane, _)| *lane == number) {
+                Some((_, last)) => raise(reading, slots, &last.place),
+                // Fewer were there than wanted, so each lane was read to its end.
+                None if taken.len() < self.limit => reading.raise_all(slots),
+                None => {}
             }
         }
-        places.iter().for_each(Place::left_ready);
-        if batch { row.must(1) } else { row.must(8) }
+        drop(cursors);
+        self.hold(taken, &moment)
     }
 
-    /// The lane was scanned up to this job: nothing is left before it.
-    fn raise(&self, reading: &Reading, slots: &[Slot], place: &Place) {
-        for slot in slots.iter().filter(|slot| slot.priority < place.priority) {
-            reading.raise(slot.priority, Position::at(Micros::MAX));
+    /// The first ready jobs over all cursors, taken one after the other; each with its lane.
+    fn first_of(&self, cursors: &mut [Cursor<'_>]) -> Vec<(usize, Taken)> {
+        let order = |slot: Slot, lane: usize| Reverse((slot.priority, slot.from, lane));
+        let mut heads: BinaryHeap<_> =
+            cursors.iter_mut().enumerate().filter_map(|(lane, cursor)| Some(order(cursor.next()?, lane))).collect();
+        let mut taken = Vec::new();
+        while taken.len() < self.limit
+            && let Some(Reverse((_, _, lane))) = heads.pop()
+        {
+            pgrx::check_for_interrupts!();
+            if let Some(job) = cursors[lane].take() {
+                taken.push((lane, job));
+            }
+            if taken.len() < self.limit
+                && let Some(slot) = cursors[lane].next()
+            {
+                heads.push(order(slot, lane));
+            }
         }
-        reading.raise(place.priority, place.position());
+        taken
     }
+
+    fn lease_until(&self, lane: &Lane) -> Micros {
+        let seconds = self.lease_seconds.or(lane.queue.lease_seconds).unwrap_or(self.default_lease);
+        self.now + i64::from(seconds) * 1_000_000
+    }
+
+    /// Leases the jobs that were taken, and reads them.
+    fn hold(&self, taken: Vec<(usize, Taken)>, moment: &Moment) -> Vec<Held> {
+        if taken.is_empty() {
+            return Vec::new();
+        }
+        let (leases, jobs) = (Table::open(&job_lease::TABLE), Table::open(&job::TABLE));
+        let mut body: Option<Scan<'_>> = None;
+        let mut held = Vec::with_capacity(taken.len());
+        for (lane, taken) in taken {
+            let lane = &self.lanes[lane];
+            let id = taken.place.job_id;
+            let body = match &mut body {
+                Some(body) => {
+                    body.again(id);
+                    body
+                }
+                body => body.insert(Scan::by_id(&jobs, moment, c"job_pkey", id)),
+            };
+            if !body.next() {
+                warning!("job {id} was ready but does not exist; its ready row was dropped");
+                continue;
+            }
+            let lease = Lease { owner: self.owner, token: new_token(), until: self.lease_until(lane) };
+            leases.insert(
+                &Row::of(&job_lease::TABLE)
+                    .set(job_lease::job_id, id)
+                    .set(job_lease::lease_token, lease.token)
+                    .set(job_lease::lease_until, timestamp(lease.until))
+                    .set(job_lease::picked_at, timestamp(self.now))
+                    .set(job_lease::keyed, taken.keyed)
+                    .set(job_lease::lease_owner, self.owner),
+            );
+            held.push(document(body, &lane.queue.queue, &lease, moment));
+        }
+        held
+    }
+}
+
+struct Lease<'a> {
+    owner: &'a str,
+    token: Uuid,
+    until: Micros,
+}
+
+/// A claimed job as its worker sees it, in the server's binary form of JSON.
+type Held = Vec<u8>;
+
+fn new_token() -> Uuid {
+    Uuid::from_bytes(*uuid::Uuid::new_v4().as_bytes())
+}
+
+/// The lane was read up to this job: nothing is left before it.
+fn raise(reading: &Reading, slots: &[Slot], last: &Place) {
+    for slot in slots.iter().filter(|slot| slot.priority < last.priority) {
+        reading.raise(slot.priority, Position::at(Micros::MAX));
+    }
+    reading.raise(last.priority, last.position());
+}
+
+fn document(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) -> Held {
+    let id = body.id(job::job_id);
+    let attempts = body.int(job::attempts);
+    let (id_text, token) = (id.to_string(), lease.token.to_string());
+    let run_id = body.maybe_id(job::run_id).map(|id| id.to_string());
+    let text = |column| body.maybe_bytes(column).map_or(Item::Null, Item::Text);
+    let time = |column| json::moment(body.time(column));
+    let (scheduled_at, created_at, until) = (time(job::scheduled_at), time(job::created_at), json::moment(lease.until));
+    // Only a job that was held before can have a checkpoint.
+    let saved = if body.is_null(job::picked_at) { None } else { checkpoint(id, moment) };
+    let members = &mut [
+        ("ok", true.into()),
+        ("code", "claimed".into()),
+        ("actor", text(job::actor)),
+        ("queue", queue.into()),
+        ("job_id", id_text.as_str().into()),
+        ("run_id", run_id.as_deref().into()),
+        ("attempt", (attempts + 1).into()),
+        ("attempts", attempts.into()),
+        ("job_kind", text(job::job_kind)),
+        ("priority", body.int(job::priority).into()),
+        ("checkpoint", saved.as_deref().map_or(Item::Null, |saved| Container::new(saved).item())),
+        ("created_at", created_at.item()),
+        ("source_ref", text(job::source_ref)),
+        ("target_ref", text(job::target_ref)),
+        ("lease_owner", lease.owner.into()),
+        ("lease_token", token.as_str().into()),
+        ("lease_until", until.item()),
+        ("payload_ref", text(job::payload_ref)),
+        ("max_attempts", body.int(job::max_attempts).into()),
+        ("payload_json", Item::Container(body.bytes(job::payload_json))),
+        ("scheduled_at", scheduled_at.item()),
+        ("idempotency_key", body.maybe_bytes(job::idempotency_key).map_or(id_text.as_str().into(), Item::Text)),
+    ];
+    json::object(members)
+}
+
+fn checkpoint(id: Uuid, moment: &Moment) -> Option<Vec<u8>> {
+    let checkpoints = Table::open(&job_checkpoint::TABLE);
+    let mut scan = Scan::by_id(&checkpoints, moment, c"job_checkpoint_pkey", id);
+    scan.next().then(|| scan.bytes(job_checkpoint::checkpoint).to_vec())
 }

@@ -6,24 +6,19 @@
 use super::answer;
 use super::hints;
 use super::place::Place;
+use super::rows::job;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::{Queue, Settings};
-use crate::db::{self, Db, Statement, statement};
+use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
 use crate::json::{self, Jsonb};
+use crate::table::{self, Row, Table};
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
-use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use serde_json::Value;
 use std::rc::Rc;
 
-const ENQUEUE_TYPES: [pg_sys::Oid; 15] = {
-    use pg_sys::{INT4OID as INT, JSONBOID, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID as ID};
-    [ID, INT, INT, INT, TIME, TIME, ID, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, JSONBOID, TEXT]
-};
-static ENQUEUE_READY: Statement = Statement { sql: include_str!("sql/enqueue_ready.sql"), types: &ENQUEUE_TYPES };
-static ENQUEUE_WAITING: Statement = Statement { sql: include_str!("sql/enqueue_waiting.sql"), types: &ENQUEUE_TYPES };
 statement!(KEY_TAKE, "sql/key_take.sql", [TEXTOID, UUIDOID]);
 statement!(KEY_HOLDER, "sql/key_holder.sql", [TEXTOID, UUIDOID]);
 
@@ -114,39 +109,44 @@ fn fn_job_enqueue(
         let now = clock::now();
         let job_id = new_id();
         let scheduled_at = asked_at.unwrap_or(now);
-        db::answer(|db| {
-            if let Some(key) = key
-                && let Some(duplicate) = take_key(db, key, job_id)
-            {
-                return duplicate;
-            }
-            let ready = scheduled_at <= now;
-            let args: [DatumWithOid<'_>; 15] = [
-                job_id.into(),
-                queue.queue_id.into(),
-                priority.into(),
-                max_attempts.into(),
-                timestamp(scheduled_at).into(),
-                timestamp(now).into(),
-                p_run_id.into(),
-                kind.into(),
-                actor.into(),
-                key.into(),
-                p_source_ref.into(),
-                p_target_ref.into(),
-                p_payload_ref.into(),
-                payload.into(),
-                queue.queue.as_str().into(),
-            ];
-            let answer = db.run(if ready { &ENQUEUE_READY } else { &ENQUEUE_WAITING }, &args).must(1);
-            let place = Place { job_id, queue_id: queue.queue_id, job_kind: kind.to_owned(), priority, scheduled_at };
-            if ready {
-                place.entered_ready(asked_at.is_some())
-            } else {
-                place.entered_waiting()
-            }
-            answer
-        })
+        table::must_write(c"fn_job_enqueue()");
+        if let Some(key) = key
+            && let Some(duplicate) = db::connect(|db| take_key(db, key, job_id).map(Jsonb::beyond_connection))
+        {
+            return duplicate;
+        }
+        let place = Place { job_id, queue_id: queue.queue_id, job_kind: kind.to_owned(), priority, scheduled_at };
+        let at = timestamp(now);
+        Table::open(&job::TABLE).insert(
+            &Row::of(&job::TABLE)
+                .set(job::job_id, job_id)
+                .set(job::queue_id, queue.queue_id)
+                .set(job::priority, priority)
+                .set(job::attempts, 0)
+                .set(job::max_attempts, max_attempts)
+                .set(job::scheduled_at, timestamp(scheduled_at))
+                .set(job::created_at, at)
+                .set(job::updated_at, at)
+                .set(job::run_id, p_run_id)
+                .set(job::resting_state, "queued")
+                .set(job::job_kind, kind)
+                .set(job::actor, actor.map_or_else(db::session_user, str::to_owned))
+                .set(job::idempotency_key, key)
+                .set(job::source_ref, p_source_ref)
+                .set(job::target_ref, p_target_ref)
+                .set(job::payload_ref, p_payload_ref)
+                .set(job::payload_json, payload),
+        );
+        place.insert(now, key.is_some(), asked_at.is_some());
+        Jsonb::from_container(&json::object(&mut [
+            ("ok", true.into()),
+            ("code", "enqueued".into()),
+            ("queue", queue.queue.as_str().into()),
+            ("state", "queued".into()),
+            ("job_id", job_id.to_string().as_str().into()),
+            ("duplicate", false.into()),
+            ("scheduled_at", json::moment(scheduled_at).item()),
+        ]))
     })
 }
 

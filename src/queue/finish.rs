@@ -1,4 +1,4 @@
-//! The ends of an attempt that a person or a worker decides: ack, failure, release, snooze, cancel
+//! The ends of an attempt that a person or a worker decides, other than an ack: failure, release, snooze, cancel
 //! and dead letter.
 
 use super::answer;
@@ -9,22 +9,14 @@ use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
+use agentq_core::input;
 use agentq_core::state::{AfterFailure, after_failure};
-use agentq_core::{config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(ACK, "sql/ack.sql", [UUIDOID, TEXTOID, UUIDOID, TIMESTAMPTZOID, JSONBOID]);
-statement!(KEY_FREE, "sql/key_free.sql", [UUIDOID]);
 statement!(CANCEL_HELD, "sql/cancel_held.sql", [UUIDOID, TIMESTAMPTZOID, TEXTOID]);
-statement!(CALLER, "sql/caller.sql", []);
 statement!(JOB_PURGE, "sql/job_purge.sql", [TIMESTAMPTZOID, INT8OID, UUIDOID]);
-
-/// The role that opened the session: who acts, whatever the function's own rights are.
-pub fn caller(db: &Db) -> String {
-    db.run(&CALLER, &[]).must(1)
-}
 
 /// Errors are kept whole up to a bound, so that a worker cannot fill the disk with stack traces.
 const LONGEST_ERROR: usize = 65_536;
@@ -47,40 +39,6 @@ fn state_answer(code: &str, state: &str, job_id: Uuid, more: Value) -> Jsonb {
 
 fn iso(at: Micros) -> Value {
     json!(timestamp(at))
-}
-
-#[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
-fn fn_job_ack(
-    p_job_id: Option<Uuid>,
-    p_lease_owner: Option<&str>,
-    p_result: default!(Option<Jsonb>, "NULL"),
-    p_lease_token: default!(Option<Uuid>, "NULL"),
-) -> Jsonb {
-    answer::gated(|settings| {
-        let job_id = required("p_job_id", p_job_id);
-        let owner = required("p_lease_owner", p_lease_owner);
-        if let Some(result) = p_result
-            && result.size() as i64 > settings.payload_max_bytes
-        {
-            let (size, most) = (result.size(), settings.payload_max_bytes);
-            Err(payload::refuse_too_large("p_result", size, most, config::PAYLOAD_MAX_BYTES)).or_raise()
-        }
-        let now = timestamp(clock::now());
-        db::answer(|db| {
-            let args = [job_id.into(), owner.into(), p_lease_token.into(), now.into(), p_result.into()];
-            let row = db.run(&ACK, &args);
-            if row.is_empty() {
-                return answer::lease_lost(db, job_id);
-            }
-            let keyed: bool = row.must(2);
-            let answer = row.must(1);
-            if keyed {
-                db.run(&KEY_FREE, &[job_id.into()]);
-            }
-            answer
-        })
-    })
 }
 
 /// Runs `end` on a job that this owner and token hold, or answers `lease_lost`.
@@ -213,7 +171,7 @@ fn fn_job_move_to_dead_letter(
             if let Found::Finished(state) = settle::seize(db, job_id) {
                 answer::already_finished(job_id, &state)
             } else {
-                let by = moved_by.map_or_else(|| caller(db), str::to_owned);
+                let by = moved_by.map_or_else(db::session_user, str::to_owned);
                 let letter = settle::bury(db, job_id, &ending, &by, now);
                 state_answer("dead_letter", "dead_letter", job_id, json!({"dead_letter_id": letter.to_string()}))
             }

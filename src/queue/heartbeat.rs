@@ -2,7 +2,6 @@
 
 use super::answer;
 use super::enqueue::check_signal;
-use super::finish::caller;
 use crate::base::clock::{self, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
@@ -82,7 +81,7 @@ fn fn_dead_letter_triage(
     let by = p_triaged_by.map(|by| input::name("p_triaged_by", by, input::LONGEST_NAME).or_raise());
     let now = timestamp(clock::now());
     db::answer(|db| {
-        let by = by.map_or_else(|| caller(db), str::to_owned);
+        let by = by.map_or_else(db::session_user, str::to_owned);
         let row = db.run(&TRIAGE, &[letter.into(), status.into(), p_triage_note.into(), by.into(), now.into()]);
         if row.is_empty() {
             raise(

@@ -3,6 +3,7 @@
 //! Promise: each job is done at least once, by one holder at a time, and never lost.
 //! Lock order: lease, ready or waiting row, job, idempotency key (see `docs/locking.md`).
 
+pub mod ack;
 pub mod answer;
 pub mod batch;
 pub mod change;
@@ -13,7 +14,9 @@ pub mod get;
 pub mod heartbeat;
 pub mod held;
 pub mod hints;
+pub mod lane;
 pub mod place;
 pub mod queues;
 pub mod reap;
+pub mod rows;
 pub mod settle;

@@ -2,8 +2,10 @@
 //! these two places or takes them out (claims delete from `job_ready` themselves).
 
 use super::hints::{self, LaneName, Reading};
+use super::rows::{job_ready, job_waiting};
 use crate::base::clock::{Micros, timestamp};
-use crate::db::{Db, Rows, statement};
+use crate::db::{self, Db, Rows, statement};
+use crate::table::{Row, Table};
 use agentq_core::mark::{Position, Slot};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -69,7 +71,29 @@ impl Place {
         hints::left(&[LaneName::Waiting], 0, self.position());
     }
 
-    /// Puts the job where its schedule says.
+    /// Puts a new job where its schedule says. `behind`: at a time that may lie before the present.
+    pub fn insert(&self, now: Micros, keyed: bool, behind: bool) {
+        if self.scheduled_at <= now {
+            let row = Row::of(&job_ready::TABLE)
+                .set(job_ready::scheduled_at, timestamp(self.scheduled_at))
+                .set(job_ready::queue_id, self.queue_id)
+                .set(job_ready::any_queue_id, self.queue_id)
+                .set(job_ready::priority, self.priority)
+                .set(job_ready::job_id, self.job_id)
+                .set(job_ready::keyed, keyed)
+                .set(job_ready::job_kind, self.job_kind.as_str());
+            Table::open(&job_ready::TABLE).insert(&row);
+            self.entered_ready(behind);
+        } else {
+            let row = Row::of(&job_waiting::TABLE)
+                .set(job_waiting::scheduled_at, timestamp(self.scheduled_at))
+                .set(job_waiting::job_id, self.job_id);
+            Table::open(&job_waiting::TABLE).insert(&row);
+            self.entered_waiting();
+        }
+    }
+
+    /// Puts a job that was held where its schedule says.
     pub fn enter(&self, db: &Db, now: Micros) {
         hints::announce();
         let at = timestamp(self.scheduled_at);
@@ -112,13 +136,17 @@ pub enum Due {
 }
 
 /// Moves jobs whose time has come to the ready ones; returns how many.
-pub fn promote_due(db: &Db, now: Micros, due: Due) -> usize {
+pub fn promote_due(now: Micros, due: impl FnOnce() -> Due) -> usize {
     let mut reading = Reading::of(LaneName::Waiting);
     let from = match reading.slots.as_deref() {
         Some([slot]) if slot.from.at > now => return 0,
         Some([slot]) => slot.from,
         _ => Position::START,
     };
+    db::connect(|db| promote(db, &mut reading, from, now, due()))
+}
+
+fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due) -> usize {
     let (from_at, from_id) = (timestamp(from.at), Uuid::from_bytes(from.id));
     let look = reading.slots.is_none().then(|| reading.begin_look());
     let now_at = timestamp(now);

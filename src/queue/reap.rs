@@ -5,13 +5,13 @@
 use super::hints::{LaneName, Reading};
 use super::settle::{self, Ending, Held};
 use crate::base::clock::{self, Micros, timestamp};
-use crate::db::{Db, statement};
+use crate::db::{self, Db, statement};
 use agentq_core::mark::{Position, Slot};
 use agentq_core::state::{AfterFailure, after_failure};
 use pgrx::prelude::*;
 use std::cell::Cell;
 
-statement!(NEXT_EXPIRY, "sql/next_expiry.sql", [TIMESTAMPTZOID]);
+statement!(NEXT_EXPIRY, "sql/next_expiry.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID]);
 statement!(REAP, "sql/reap.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID]);
 
 /// A claim that commits at once recovers at most so many at a time.
@@ -24,14 +24,18 @@ const REAPER: &str = "agentq";
 thread_local!(static LAST: Cell<Micros> = const { Cell::new(0) });
 
 /// Recovers what has expired, if this session has not looked for a while.
-pub fn when_due(db: &Db, now: Micros) -> usize {
-    if clock::real_now() - LAST.get() < EVERY_US { 0 } else { self::now(db, now, AT_MOST) }
+pub fn when_due(now: Micros) -> usize {
+    if clock::real_now() - LAST.get() < EVERY_US { 0 } else { self::now(now, AT_MOST) }
 }
 
 /// Recovers at most `limit` of what has expired; returns how many jobs changed their state. Other
 /// sessions see them only when the caller commits.
-pub fn now(db: &Db, now: Micros, limit: i64) -> usize {
+pub fn now(now: Micros, limit: i64) -> usize {
     LAST.set(clock::real_now());
+    db::connect(|db| recover_expired(db, now, limit))
+}
+
+fn recover_expired(db: &Db, now: Micros, limit: i64) -> usize {
     let mut reading = Reading::of(LaneName::Leases);
     let from = reading.slots.as_ref().and_then(|slots| slots.first()).map_or(Position::START, |s| s.from);
     let look = reading.slots.is_none().then(|| reading.begin_look());
@@ -41,8 +45,8 @@ pub fn now(db: &Db, now: Micros, limit: i64) -> usize {
     if expired.is_empty() {
         // An expired lease that another session has locked stays in front of the mark. One that
         // commits late behind it is found by the lane's next full look.
-        let next = db.run(&NEXT_EXPIRY, &[timestamp(from.at).into()]);
-        let next = if next.is_empty() { now } else { next.must::<TimestampWithTimeZone>(1).into_inner().min(now) };
+        let next = db.run(&NEXT_EXPIRY, &[timestamp(from.at).into(), timestamp(now).into()]);
+        let next = if next.is_empty() { now } else { next.must::<TimestampWithTimeZone>(1).into_inner() };
         match look {
             Some(look) => reading.learn(&look, &[Slot { priority: 0, from: Position::at(next) }]),
             None => reading.raise(0, Position::at(next)),

@@ -18,6 +18,7 @@ mod job_queue_view;
 mod lease;
 mod marks;
 mod queues;
+mod storage;
 mod torture;
 mod transactions;
 mod views;

@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod config;
 pub mod error;
 pub mod input;
+pub mod jsonb;
 pub mod mark;
 pub mod payload;
 pub mod state;

@@ -1,0 +1,209 @@
+//! Acks: the lease goes, the job is done. Fenced by owner and token.
+
+use super::answer;
+use super::batch::{LARGEST_BATCH, not_a_list, too_many};
+use super::enqueue::parse_id;
+use super::hints::has_fixed_snapshot;
+use super::rows::{job, job_done, job_key, job_lease};
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
+use crate::db;
+use crate::error::{OrRaise, raise, required};
+use crate::json::{self, Jsonb};
+use crate::table::{self, Deleted, Key, Moment, Row, Scan, Table};
+use agentq_core::jsonb::{Container, Item};
+use agentq_core::{Refusal, config, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+
+/// One ack that a worker hands in.
+struct Ack {
+    job_id: Uuid,
+    token: Option<Uuid>,
+    result: Option<Jsonb>,
+}
+
+/// The tables of an ack.
+struct Acking<'a> {
+    owner: &'a str,
+    now: Micros,
+    leases: Table,
+    done: Table,
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_ack(
+    p_job_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_result: default!(Option<Jsonb>, "NULL"),
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+) -> Jsonb {
+    answer::gated(|settings| {
+        let job_id = required("p_job_id", p_job_id);
+        let owner = required("p_lease_owner", p_lease_owner);
+        if let Some(result) = p_result {
+            check_size("p_result", result, settings).or_raise();
+        }
+        table::must_write(c"fn_job_ack()");
+        let acking = Acking::by(owner);
+        if !acking.end(&Ack { job_id, token: p_lease_token, result: p_result }) {
+            return db::answer(|db| answer::lease_lost(db, job_id));
+        }
+        Jsonb::from_container(&json::object(&mut [
+            ("ok", true.into()),
+            ("code", "succeeded".into()),
+            ("state", "succeeded".into()),
+            ("job_id", job_id.to_string().as_str().into()),
+            ("finished_at", json::moment(acking.now).item()),
+        ]))
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb {
+    answer::gated(|settings| {
+        let owner = required("p_lease_owner", p_lease_owner);
+        let jobs = required("p_jobs", p_jobs);
+        if !jobs.is_array() {
+            Err(not_a_list("p_jobs", EXAMPLE)).or_raise()
+        }
+        if jobs.container().len() > LARGEST_BATCH {
+            Err(too_many(jobs.container().len())).or_raise()
+        }
+        let items = jobs.container().elements().enumerate();
+        let mut acks: Vec<Ack> = items.map(|(index, item)| read(index, item, settings).or_raise()).collect();
+        // In order of their ids, so that two batches with the same jobs cannot wait for each other.
+        acks.sort_by_key(|ack| *ack.job_id.as_bytes());
+        acks.dedup_by_key(|ack| ack.job_id);
+        table::must_write(c"fn_job_ack_batch()");
+        let acking = Acking::by(owner);
+        let ended: Vec<bool> = acks.iter().map(|ack| acking.end(ack)).collect();
+        report(&acks, &ended)
+    })
+}
+
+const EXAMPLE: &str = "[\"<job id>\", {\"job_id\": \"…\", \"lease_token\": \"…\", \"result\": {}}]";
+
+fn report(acks: &[Ack], ended: &[bool]) -> Jsonb {
+    let each = acks.iter().zip(ended).map(|(ack, ended)| {
+        let code = if *ended { "succeeded" } else { "lease_lost" };
+        json::object(&mut [("code", code.into()), ("job_id", ack.job_id.to_string().as_str().into())])
+    });
+    let each: Vec<Vec<u8>> = each.collect();
+    let acked = ended.iter().filter(|ended| **ended).count();
+    Jsonb::from_container(&json::object(&mut [
+        ("ok", true.into()),
+        ("code", "acked".into()),
+        ("jobs", Item::Container(&json::array(each.iter().map(|job| Item::Container(job))))),
+        ("acked", (acked as i64).into()),
+        ("lease_lost", ((ended.len() - acked) as i64).into()),
+    ]))
+}
+
+fn check_size(what: &str, result: Jsonb, settings: &Settings) -> Result<(), Refusal> {
+    if result.size() as i64 > settings.payload_max_bytes {
+        let (size, most) = (result.size(), settings.payload_max_bytes);
+        return Err(payload::refuse_too_large(what, size, most, config::PAYLOAD_MAX_BYTES));
+    }
+    Ok(())
+}
+
+/// Reads one item of a batch: an id, or an object with an id.
+fn read(index: usize, item: Item<'_>, settings: &Settings) -> Result<Ack, Refusal> {
+    let id = |item: Option<Item<'_>>| match item {
+        Some(Item::Text(text)) => std::str::from_utf8(text).ok().and_then(parse_id),
+        _ => None,
+    };
+    let present = |item: &Item<'_>| *item != Item::Null;
+    let ack = match item {
+        Item::Container(bytes) if Container::new(bytes).is_object() => {
+            let object = Container::new(bytes);
+            let keys: Vec<String> = object.keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
+            input::known_options("an ack", keys.iter(), &["job_id", "lease_token", "result"])?;
+            let token = object.get("lease_token").filter(present);
+            let result = object.get("result").map(Jsonb::from_item);
+            result.map(|result| check_size("result", result, settings)).transpose()?;
+            let known = token.is_none() || id(token).is_some();
+            id(object.get("job_id")).filter(|_| known).map(|job_id| Ack { job_id, token: id(token), result })
+        }
+        item => id(Some(item)).map(|job_id| Ack { job_id, token: None, result: None }),
+    };
+    ack.ok_or_else(|| {
+        let shown = Jsonb::from_item(item).parse("an ack").map_or_else(|_| "…".to_owned(), |value| value.to_string());
+        Refusal::new(
+            format!("item {index} of p_jobs is no job id: {}", agentq_core::error::shown(&shown)),
+            format!("For example: '{EXAMPLE}'."),
+        )
+    })
+}
+
+impl<'a> Acking<'a> {
+    fn by(owner: &'a str) -> Self {
+        let (leases, done) = (Table::open(&job_lease::TABLE), Table::open(&job_done::TABLE));
+        Acking { owner, now: clock::now(), leases, done }
+    }
+
+    /// Ends a job that this owner, and where given this token, holds. False: it does not.
+    fn end(&self, ack: &Ack) -> bool {
+        // A holder that extends the lease meanwhile, or another that ends it, is waited for.
+        for _ in 0..100 {
+            pgrx::check_for_interrupts!();
+            let moment = Moment::now();
+            let mut lease = Scan::by_id(&self.leases, &moment, c"job_lease_pkey", ack.job_id);
+            if !lease.next()
+                || lease.bytes(job_lease::lease_owner) != self.owner.as_bytes()
+                || ack.token.is_some_and(|token| token != lease.id(job_lease::lease_token))
+            {
+                return false;
+            }
+            if self.leases.delete(&lease, true) == Deleted::Yes {
+                self.finish(&lease, ack);
+                if lease.bool(job_lease::keyed) {
+                    free_key(ack.job_id, &moment);
+                }
+                return true;
+            }
+            if has_fixed_snapshot() {
+                break;
+            }
+        }
+        raise(
+            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            format!("the lease of job {} was changed by another session meanwhile", ack.job_id),
+            "Run the transaction again.",
+        )
+    }
+
+    fn finish(&self, lease: &Scan<'_>, ack: &Ack) {
+        let mut row = Row::of(&job_done::TABLE)
+            .set(job_done::job_id, ack.job_id)
+            .set(job_done::lease_token, lease.id(job_lease::lease_token))
+            .set(job_done::finished_at, timestamp(self.now))
+            .set(job_done::picked_at, timestamp(lease.time(job_lease::picked_at)))
+            .set(job_done::state, "succeeded")
+            .set(job_done::outcome, "succeeded")
+            .set(job_done::lease_owner, self.owner);
+        if let Some(result) = ack.result {
+            row = row.set(job_done::result, result);
+        }
+        self.done.insert(&row);
+    }
+}
+
+/// Lets go of the job's idempotency key.
+fn free_key(job_id: Uuid, moment: &Moment) {
+    let jobs = Table::open(&job::TABLE);
+    let mut body = Scan::by_id(&jobs, moment, c"job_pkey", job_id);
+    if body.next()
+        && let Some(key) = body.maybe_bytes(job::idempotency_key)
+    {
+        let key = String::from_utf8_lossy(key);
+        let keys = Table::open(&job_key::TABLE);
+        let mut held = Scan::begin(&keys, moment, c"job_queue_idempotency_active_uq", &[Key::Text(&key)], None);
+        if held.next() && held.id(job_key::job_id) == job_id {
+            keys.delete(&held, true);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The tables that the hot path reads and writes directly, and their columns.
+
+use crate::table::layout;
+
+layout!(job_ready: scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind);
+layout!(job_waiting: scheduled_at, job_id);
+layout!(job_lease: job_id, lease_token, lease_until, picked_at, started_at, cancel_at, keyed, lease_owner, cancel_reason);
+layout!(job_done: job_id, lease_token, finished_at, picked_at, state, outcome, lease_owner, error_class, error,
+    cancel_reason, result);
+layout!(job_key: idempotency_key, job_id);
+layout!(job_checkpoint: job_id, saved_at, checkpoint);
+layout!(job: job_id, queue_id, priority, attempts, max_attempts, scheduled_at, created_at, updated_at, picked_at,
+    run_id, resting_state, job_kind, actor, idempotency_key, source_ref, target_ref, payload_ref, last_error,
+    payload_json);

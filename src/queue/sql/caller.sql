@@ -1,1 +1,0 @@
-SELECT session_user::text

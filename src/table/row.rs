@@ -1,0 +1,53 @@
+//! The layout of a table, and a row to be inserted.
+
+use pgrx::{IntoDatum, pg_sys};
+use std::ffi::CStr;
+
+/// A column, by its number in its table; columns count from 1.
+#[derive(Clone, Copy)]
+pub struct Column(pub usize);
+
+/// The name of a table and the names of its columns, in order.
+pub struct Layout {
+    pub name: &'static CStr,
+    pub columns: &'static [&'static str],
+}
+
+/// Declares the layout of a table as a module of its columns. It is compared with the table itself
+/// when that is first opened.
+macro_rules! layout {
+    ($table:ident: $($column:ident),+ $(,)?) => {
+        #[allow(dead_code, non_camel_case_types, non_upper_case_globals, reason = "named as in SQL")]
+        pub mod $table {
+            use $crate::table::{Column, Layout};
+            enum Place { $($column),+ }
+            $(pub const $column: Column = Column(Place::$column as usize + 1);)+
+            pub static TABLE: Layout = Layout {
+                name: match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($table), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name has no NUL"),
+                },
+                columns: &[$(stringify!($column)),+],
+            };
+        }
+    };
+}
+pub(crate) use layout;
+
+/// The values of a new row. A column that is not set is NULL.
+pub struct Row(Vec<Option<pg_sys::Datum>>);
+
+impl Row {
+    pub fn of(layout: &Layout) -> Row {
+        Row(vec![None; layout.columns.len()])
+    }
+
+    pub fn set(mut self, column: Column, value: impl IntoDatum) -> Self {
+        self.0[column.0 - 1] = value.into_datum();
+        self
+    }
+
+    pub(super) fn values(&self) -> &[Option<pg_sys::Datum>] {
+        &self.0
+    }
+}
