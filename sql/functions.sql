@@ -8,8 +8,8 @@ COMMENT ON FUNCTION agentq.fn_config_set IS 'Sets a configuration key; an unknow
 COMMENT ON FUNCTION agentq.fn_settings_changed IS 'Trigger: makes every session read the settings and queues again.';
 COMMENT ON FUNCTION agentq.fn_job_enqueue IS 'Enqueues a job with the caller''s transaction. A key in use by an unfinished job returns that job with duplicate: true.';
 COMMENT ON FUNCTION agentq.fn_job_enqueue_batch IS 'Enqueues up to 10,000 jobs in one call and says of each: enqueued, duplicate, or refused with the reason.';
-COMMENT ON FUNCTION agentq.fn_job_claim IS 'Leases the best ready job to an owner: priority, then schedule, then age. Answers with the job and its lease token, or with code empty.';
-COMMENT ON FUNCTION agentq.fn_job_claim_batch IS 'Leases up to p_limit jobs in one call.';
+COMMENT ON FUNCTION agentq.fn_job_claim IS 'Leases the best ready job to an owner: priority, then schedule, then age. Answers with the job and its lease token, or with code empty; with p_wait it waits for one first.';
+COMMENT ON FUNCTION agentq.fn_job_claim_batch IS 'Leases up to p_limit jobs in one call; with p_wait it waits until there is one.';
 COMMENT ON FUNCTION agentq.fn_job_start IS 'Says that the holder has begun: leased becomes in_progress.';
 COMMENT ON FUNCTION agentq.fn_job_heartbeat IS 'Extends the lease, may store a checkpoint, and tells the holder whether a cancel was requested.';
 COMMENT ON FUNCTION agentq.fn_job_ack IS 'Finishes a held job as succeeded, in the caller''s transaction.';
@@ -29,13 +29,28 @@ COMMENT ON FUNCTION agentq.fn_queue_resume IS 'Gives out jobs of a queue again.'
 COMMENT ON FUNCTION agentq.fn_queue_heartbeat_tick IS 'An executor''s sign of life.';
 COMMENT ON FUNCTION agentq.fn_queue_stale_check IS 'Which executors are fresh, in warning or stale. Reads only, and works on a standby.';
 
+COMMENT ON FUNCTION agentq.fn_schedule_set IS 'Makes a schedule, or changes it: five cron fields, a nickname or @every, in a time zone. p_missed: skip, once or backfill.';
+COMMENT ON FUNCTION agentq.fn_schedule_pause IS 'Stops a schedule.';
+COMMENT ON FUNCTION agentq.fn_schedule_resume IS 'Lets a schedule go on with its next slot; those that passed meanwhile are left out.';
+COMMENT ON FUNCTION agentq.fn_schedule_remove IS 'Removes a schedule. Jobs it has enqueued stay.';
+COMMENT ON FUNCTION agentq.fn_schedule_upcoming IS 'The next times at which a cron rule fires.';
+COMMENT ON FUNCTION agentq.fn_handler_register IS 'Has the server run jobs of a kind itself: p_sql gets the job as $1 and runs with the rights of p_role.';
+COMMENT ON FUNCTION agentq.fn_handler_remove IS 'Stops running jobs of a kind in the server.';
+COMMENT ON FUNCTION agentq.fn_engine_tick IS 'Runs all chores, or one, once: for servers without the engine.';
+COMMENT ON FUNCTION agentq.fn_engine_announce IS 'Tells the launcher that this database has the extension.';
+COMMENT ON FUNCTION agentq.fn_engine_chore_defaults IS 'The chores that the library knows.';
+COMMENT ON FUNCTION agentq.fn_engine_live IS 'The last run of each chore, as the engine remembers it.';
+COMMENT ON FUNCTION agentq.fn_engine_state IS 'How the engine of this database stands.';
+
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;
+
+SELECT agentq.fn_engine_announce();
 
 DO $$
 BEGIN
     IF current_setting('shared_preload_libraries') !~ '(^|[ ,"/])agentq($|[ ,".])' THEN
-        RAISE NOTICE 'agentq is not in shared_preload_libraries; everything works, but claims keep no scan marks'
-            USING HINT = 'Add agentq to shared_preload_libraries and restart the server, so that claims stay fast while an old transaction is open.';
+        RAISE NOTICE 'agentq is not in shared_preload_libraries; everything works, but there is no engine, and claims keep no scan marks'
+            USING HINT = 'Add agentq to shared_preload_libraries and restart the server; until then, call agentq.fn_engine_tick() from a scheduler.';
     END IF;
 END $$;

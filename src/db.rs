@@ -20,6 +20,8 @@ use std::rc::Rc;
 pub struct Statement {
     pub sql: &'static str,
     pub types: &'static [pg_sys::Oid],
+    /// Whether its plan is pinned to indexes. A statement that reads much may be planned freely.
+    pub pinned: bool,
 }
 
 /// Declares a statement from the `.sql` file beside the module.
@@ -28,6 +30,14 @@ macro_rules! statement {
         static $name: $crate::db::Statement = $crate::db::Statement {
             sql: include_str!($file),
             types: &[$(pgrx::pg_sys::$oid),*],
+            pinned: true,
+        };
+    };
+    ($name:ident, $file:literal, [$($oid:ident),* $(,)?], freely) => {
+        static $name: $crate::db::Statement = $crate::db::Statement {
+            sql: include_str!($file),
+            types: &[$(pgrx::pg_sys::$oid),*],
+            pinned: false,
         };
     };
 }
@@ -86,14 +96,14 @@ impl Db {
     pub fn run(&self, statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
         assert_eq!(args.len(), statement.types.len(), "arguments of {}", statement.sql);
         let plan = self.plan(statement);
-        let rows = if plan.is_current() {
+        let rows = if plan.is_current() || !statement.pinned {
             execute(plan.plan, args)
         } else {
             let rows = with_settings(|| execute(plan.plan, args));
             plan.generation.set(plan.made());
             rows
         };
-        if plan.made() != plan.generation.get() {
+        if statement.pinned && plan.made() != plan.generation.get() {
             PLANS.with_borrow_mut(|plans| plans.remove(&statement.sql.as_ptr()));
         }
         rows

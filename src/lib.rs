@@ -7,11 +7,14 @@ use pgrx::prelude::*;
 
 mod base;
 mod db;
+mod engine;
 mod error;
+mod events;
 mod guc;
 mod json;
 mod queue;
 mod schema;
+mod shared;
 mod table;
 
 ::pgrx::pg_module_magic!(name, version);
@@ -21,5 +24,8 @@ mod table;
 #[allow(non_snake_case, reason = "the server looks for this name")]
 pub extern "C-unwind" fn _PG_init() {
     guc::init();
-    queue::hints::init();
+    if shared::init() {
+        queue::hints::init();
+        engine::init();
+    }
 }

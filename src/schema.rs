@@ -24,5 +24,22 @@ extension_sql_file!(
     name = "queue_views",
     requires = ["queue_job_queue", base::config::fn_config_get],
 );
-extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["queue_views"]);
+extension_sql_file!("../sql/events/event.sql", name = "events_event", requires = ["queue_views"]);
+extension_sql_file!(
+    "../sql/queue/schedule.sql",
+    name = "queue_schedule",
+    requires = ["events_event", queue::schedules::fn_schedule_upcoming],
+);
+extension_sql_file!("../sql/queue/handler.sql", name = "queue_handler", requires = ["queue_schedule"]);
+extension_sql_file!(
+    "../sql/engine/engine.sql",
+    name = "engine_engine",
+    requires = [
+        "queue_handler",
+        engine::chores::fn_engine_chore_defaults,
+        engine::status::fn_engine_live,
+        engine::status::fn_engine_state,
+    ],
+);
+extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["engine_engine"]);
 extension_sql_file!("../sql/functions.sql", name = "functions", finalize);

@@ -10,11 +10,13 @@ CREATE TABLE agentq.queue (
     paused_reason text,
     created_at    timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
     updated_at    timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
+    keep_seconds  bigint,
     CONSTRAINT queue_name_check CHECK (btrim(queue) <> '' AND octet_length(queue) <= 200),
     CONSTRAINT queue_lease_check CHECK (lease_seconds BETWEEN 1 AND 86400),
     CONSTRAINT queue_max_attempts_check CHECK (max_attempts >= 1),
     CONSTRAINT queue_priority_check CHECK (priority >= 0),
-    CONSTRAINT queue_pause_check CHECK (paused_at IS NOT NULL OR paused_reason IS NULL)
+    CONSTRAINT queue_pause_check CHECK (paused_at IS NOT NULL OR paused_reason IS NULL),
+    CONSTRAINT queue_keep_check CHECK (keep_seconds >= 0)
 );
 COMMENT ON TABLE agentq.queue IS 'Named queues with their defaults. Made and changed with fn_queue_set, fn_queue_pause and fn_queue_resume.';
 COMMENT ON COLUMN agentq.queue.queue_id IS 'Short id used inside the storage.';
@@ -27,6 +29,7 @@ COMMENT ON COLUMN agentq.queue.paused_at IS 'Since when the queue gives out no j
 COMMENT ON COLUMN agentq.queue.paused_reason IS 'Why it is paused.';
 COMMENT ON COLUMN agentq.queue.created_at IS 'When it was made.';
 COMMENT ON COLUMN agentq.queue.updated_at IS 'When it was last changed.';
+COMMENT ON COLUMN agentq.queue.keep_seconds IS 'How long its finished jobs are kept; NULL: queue.retention.keep_seconds.';
 
 -- As with the settings: a restored dump must win over the row that CREATE EXTENSION makes.
 CREATE FUNCTION agentq.fn_queue_take() RETURNS trigger LANGUAGE plpgsql
@@ -35,7 +38,7 @@ BEGIN
     UPDATE agentq.queue
     SET lease_seconds = NEW.lease_seconds, max_attempts = NEW.max_attempts, priority = NEW.priority,
         description = NEW.description, paused_at = NEW.paused_at, paused_reason = NEW.paused_reason,
-        created_at = NEW.created_at, updated_at = NEW.updated_at
+        created_at = NEW.created_at, updated_at = NEW.updated_at, keep_seconds = NEW.keep_seconds
     WHERE queue_id = NEW.queue_id AND queue = NEW.queue;
     IF FOUND THEN
         RETURN NULL;

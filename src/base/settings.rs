@@ -23,6 +23,7 @@ pub struct Queue {
     pub max_attempts: Option<i32>,
     pub priority: Option<i32>,
     pub paused: bool,
+    pub keep_seconds: Option<i64>,
 }
 
 pub struct Settings {
@@ -30,6 +31,12 @@ pub struct Settings {
     queues: HashMap<String, Rc<Queue>>,
     pub substrate_enabled: bool,
     pub heartbeat_enabled: bool,
+    pub worker_enabled: bool,
+    pub notify_enabled: bool,
+    pub notify_interval_ms: i64,
+    pub keep_seconds: i64,
+    pub metrics_keep_seconds: i64,
+    pub reap_stale: bool,
     pub max_attempts: i32,
     pub backoff_base_sec: i64,
     pub lease_seconds: i32,
@@ -63,6 +70,16 @@ impl Settings {
         settings
     }
 
+    /// The copy of this session, if it has one. Reads nothing.
+    pub fn loaded() -> Option<Rc<Settings>> {
+        COPY.with_borrow(Clone::clone)
+    }
+
+    /// The queue with this id.
+    pub fn queue_by_id(&self, queue_id: i32) -> Option<&Rc<Queue>> {
+        self.queues.values().find(|queue| queue.queue_id == queue_id)
+    }
+
     fn load() -> Settings {
         let (oids, config, queues) = db::connect(|db| {
             let row = db.run(&SETTINGS_LOAD, &[]);
@@ -70,6 +87,8 @@ impl Settings {
             (oids, row.must::<pgrx::JsonB>(3).0, row.must::<pgrx::JsonB>(4).0)
         });
         WATCHED.set(oids);
+        // The first call of a session: if nobody has told the launcher of this database, it is told now.
+        crate::shared::seats::want();
         let config: HashMap<String, Value> = serde_json::from_value(config).unwrap_or_default();
         let queues: Vec<Queue> = serde_json::from_value(queues).unwrap_or_default();
         let flag = |key| value_of(&config, key).as_bool().unwrap_or(true);
@@ -77,6 +96,12 @@ impl Settings {
         Settings {
             substrate_enabled: flag(config::SUBSTRATE_ENABLED),
             heartbeat_enabled: flag(config::HEARTBEAT_ENABLED),
+            worker_enabled: flag(config::WORKER_ENABLED),
+            notify_enabled: flag(config::NOTIFY_ENABLED),
+            notify_interval_ms: number(config::NOTIFY_INTERVAL),
+            keep_seconds: number(config::KEEP_SECONDS),
+            metrics_keep_seconds: number(config::METRICS_KEEP_SECONDS),
+            reap_stale: flag(config::REAP_STALE),
             max_attempts: number(config::MAX_ATTEMPTS) as i32,
             backoff_base_sec: number(config::BACKOFF_BASE),
             lease_seconds: number(config::LEASE_DURATION) as i32,
@@ -94,6 +119,12 @@ impl Settings {
 
     pub fn queue(&self, name: &str) -> Option<&Rc<Queue>> {
         self.queues.get(name)
+    }
+
+    /// The shortest time for which any queue keeps its finished jobs.
+    pub fn shortest_keep_seconds(&self) -> i64 {
+        let keeps = self.queues.values().map(|queue| queue.keep_seconds.unwrap_or(self.keep_seconds));
+        keeps.min().unwrap_or(self.keep_seconds)
     }
 
     /// Names of all queues, for an error message.

@@ -60,6 +60,15 @@ fn fn_job_ack(
     })
 }
 
+/// Acks one job, for a holder inside the server. False: it does not hold it.
+pub fn by(owner: &str, job_id: Uuid, token: Uuid, result: Option<Jsonb>) -> bool {
+    let settings = Settings::current();
+    if let Some(result) = result {
+        check_size("the result of the handler", result, &settings).or_raise();
+    }
+    Acking::by(owner).end(&Ack { job_id, token: Some(token), result })
+}
+
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb {

@@ -5,14 +5,15 @@
 
 use super::answer;
 use super::change::whole;
-use super::enqueue::{as_id, find_queue, moment, new_id, parse_id};
+use super::enqueue::{as_id, find_queue, moment, parse_id};
 use super::hints;
 use super::place::Place;
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::new_id;
 use crate::base::settings::{Queue, Settings};
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -77,47 +78,61 @@ fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>
             Err(not_a_list("p_jobs", "[{\"job_kind\": \"mail.send\"}]")).or_raise()
         }
         let all_or_nothing = p_options.is_some_and(|o| o.parse("p_options").and_then(all_or_nothing).or_raise());
-        db::answer(|db| {
-            let rows = db.run(&BATCH_READ, &[jobs.into(), payload::DENIED_KEYS.to_vec().into()]);
-            let size = rows.len();
-            if size > LARGEST_BATCH {
-                Err(too_many(size)).or_raise()
-            }
-            let mut accepted = Vec::with_capacity(size);
-            let mut answers: Vec<Value> = Vec::with_capacity(size);
-            let mut refused = 0;
-            rows.each(|row| {
-                let index = answers.len();
-                match read(settings, index, row) {
-                    Ok(job) => {
-                        accepted.push(job);
-                        answers.push(Value::Null);
-                    }
-                    Err(refusal) => {
-                        refused += 1;
-                        answers.push(json!({"index": index, "code": "refused", "duplicate": false, "job_id": null,
-                            "reason": refusal.message, "hint": refusal.hint}));
-                    }
+        enqueue(settings, jobs, all_or_nothing)
+    })
+}
+
+/// Enqueues an array of jobs, and says of each what became of it.
+pub fn enqueue(settings: &Settings, jobs: Jsonb, all_or_nothing: bool) -> Jsonb {
+    db::answer(|db| {
+        let rows = db.run(&BATCH_READ, &[jobs.into(), payload::DENIED_KEYS.to_vec().into()]);
+        let size = rows.len();
+        if size > LARGEST_BATCH {
+            Err(too_many(size)).or_raise()
+        }
+        let mut accepted = Vec::with_capacity(size);
+        let mut answers: Vec<Value> = Vec::with_capacity(size);
+        let mut refused = 0;
+        rows.each(|row| {
+            let index = answers.len();
+            match read(settings, index, row) {
+                Ok(job) => {
+                    accepted.push(job);
+                    answers.push(Value::Null);
                 }
-            });
-            if all_or_nothing && refused > 0 {
-                let jobs: Vec<Value> = answers.into_iter().filter(|a| !a.is_null()).collect();
-                return Jsonb::from_value(json!({"ok": false, "code": "refused", "created": 0, "duplicates": 0,
-                "refused": refused, "jobs": jobs,
-                "message": format!("{refused} of {size} jobs were refused, so none was enqueued")}));
+                Err(refusal) => {
+                    refused += 1;
+                    answers.push(json!({"index": index, "code": "refused", "duplicate": false, "job_id": null,
+                        "reason": refusal.message, "hint": refusal.hint}));
+                }
             }
-            hints::announce();
-            let now = clock::now();
-            let duplicates = take_keys(db, &mut accepted, &mut answers);
-            let created = accepted.len();
-            write(db, jobs, &accepted, now);
-            for job in &accepted {
-                answers[job.index] =
-                    json!({"index": job.index, "code": "enqueued", "duplicate": false, "job_id": job.id.to_string()});
-            }
-            Jsonb::from_value(json!({"ok": true, "code": "enqueued", "created": created, "duplicates": duplicates,
-            "refused": refused, "jobs": answers}))
-        })
+        });
+        if all_or_nothing && refused > 0 {
+            let jobs: Vec<Value> = answers.into_iter().filter(|a| !a.is_null()).collect();
+            return Jsonb::from_value(json!({"ok": false, "code": "refused", "created": 0, "duplicates": 0,
+            "refused": refused, "jobs": jobs,
+            "message": format!("{refused} of {size} jobs were refused, so none was enqueued")}));
+        }
+        hints::announce();
+        let now = clock::now();
+        let duplicates = take_keys(db, &mut accepted, &mut answers);
+        let created = accepted.len();
+        write(db, jobs, &accepted, now);
+        for job in &accepted {
+            answers[job.index] =
+                json!({"index": job.index, "code": "enqueued", "duplicate": false, "job_id": job.id.to_string()});
+        }
+        Jsonb::from_value(json!({"ok": true, "code": "enqueued", "created": created, "duplicates": duplicates,
+        "refused": refused, "jobs": answers}))
+    })
+}
+
+/// Whether a job would be accepted.
+pub fn check(settings: &Settings, job: Jsonb) -> Result<(), Refusal> {
+    let list = Jsonb::from_container(&json::array([job.container().item()].into_iter()));
+    db::connect(|db| {
+        let row = db.run(&BATCH_READ, &[list.into(), payload::DENIED_KEYS.to_vec().into()]);
+        read(settings, 0, &row).map(drop)
     })
 }
 

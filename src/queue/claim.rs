@@ -9,17 +9,19 @@ use super::hints::{self, Look, Reading};
 use super::lane::{Cursor, Lane, Taken};
 use super::place::{self, Due, Place};
 use super::rows::{job, job_checkpoint, job_lease, job_ready};
-use super::{answer, reap};
+use super::{answer, reap, wait};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db;
 use crate::error::{OrRaise, required};
 use crate::json::{self, Jsonb};
+use crate::shared::seats;
 use crate::table::{self, Moment, Row, Scan, Table};
 use agentq_core::jsonb::{Container, Item};
 use agentq_core::mark::{Position, Slot};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
+use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -37,67 +39,141 @@ struct Claim<'a> {
     limit: usize,
     now: Micros,
     default_lease: i32,
+    /// Whether the transaction may go on for long after the claim.
+    lingers: bool,
 }
 
-#[pg_extern(security_definer)]
+/// What came of a claim.
+#[derive(Default)]
+pub struct Run {
+    pub held: Vec<Held>,
+    /// Whether it has moved jobs that it did not take: others see them when it commits.
+    moved: bool,
+}
+
+impl Run {
+    pub fn is_over(&self) -> bool {
+        self.moved || !self.held.is_empty()
+    }
+}
+
+#[pg_extern(name = "fn_job_claim", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn fn_job_claim(
+fn claim_or_wait(
     p_lease_owner: Option<&str>,
     p_job_kind: default!(Option<&str>, "NULL"),
     p_lease_seconds: default!(Option<i32>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
+    p_wait: default!(Option<Interval>, "NULL"),
 ) -> Jsonb {
-    claim(p_lease_owner, None, p_job_kind, p_lease_seconds, p_options)
+    claim(p_lease_owner, None, p_job_kind, p_lease_seconds, p_options, p_wait)
 }
 
-#[pg_extern(security_definer)]
+#[pg_extern(name = "fn_job_claim_batch", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn fn_job_claim_batch(
+fn claim_batch_or_wait(
     p_lease_owner: Option<&str>,
     p_limit: Option<i32>,
     p_job_kind: default!(Option<&str>, "NULL"),
     p_lease_seconds: default!(Option<i32>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
+    p_wait: default!(Option<Interval>, "NULL"),
 ) -> Jsonb {
-    let limit = input::batch_limit(required("p_limit", p_limit)).or_raise();
-    claim(p_lease_owner, Some(limit), p_job_kind, p_lease_seconds, p_options)
+    claim(p_lease_owner, Some(required("p_limit", p_limit)), p_job_kind, p_lease_seconds, p_options, p_wait)
 }
 
 /// `batch`: how many jobs the caller asked for, or None for the form that answers with one job.
-fn claim(
+pub fn claim(
     owner: Option<&str>,
     batch: Option<i32>,
     kind: Option<&str>,
     lease_seconds: Option<i32>,
     options: Option<Jsonb>,
+    wait: Option<Interval>,
 ) -> Jsonb {
     answer::gated(|settings| {
+        let limit = batch.map_or(1, |limit| input::batch_limit(limit).or_raise());
         let owner = input::name("p_lease_owner", required("p_lease_owner", owner), input::LONGEST_NAME).or_raise();
-        let lanes = lanes(settings, kind, options.map(|o| o.parse("p_options").or_raise())).or_raise();
-        let (paused, lanes): (Vec<_>, Vec<_>) = lanes.into_iter().partition(|lane| lane.queue.paused);
-        let claim = Claim {
-            owner,
-            lanes,
-            lease_seconds: lease_seconds.map(|s| input::lease_seconds(s).or_raise()),
-            limit: batch.unwrap_or(1) as usize,
-            now: clock::now(),
-            default_lease: settings.lease_seconds,
-        };
-        if claim.lanes.is_empty() {
+        let lease_seconds = lease_seconds.map(|s| input::lease_seconds(s).or_raise());
+        let wait = wait.map_or(0, |wait| check_wait(&wait).or_raise());
+        let options = options.map(|o| o.parse("p_options").or_raise());
+        let all = lanes(settings, kind, &options).or_raise();
+        let (paused, lanes): (Vec<_>, Vec<_>) = all.into_iter().partition(|lane| lane.queue.paused);
+        if wait == 0 && lanes.is_empty() {
             return empty(batch.is_some(), &paused);
         }
         table::must_write(c"fn_job_claim()");
-        let held = claim.run();
+        let claim = |lanes, lingers| Claim {
+            owner,
+            lanes,
+            lease_seconds,
+            limit: limit as usize,
+            now: clock::now(),
+            default_lease: settings.lease_seconds,
+            lingers,
+        };
+        let held = if wait == 0 {
+            claim(lanes, db::is_in_transaction_block()).run().held
+        } else {
+            let tags: Vec<u64> = lanes.iter().chain(&paused).map(|lane| lane.name().tag()).collect();
+            // The queues may be paused or resumed meanwhile, so the lanes are asked for anew.
+            wait::until(&tags, wait, || {
+                let all = self::lanes(&Settings::current(), kind, &options).or_raise();
+                let open: Vec<Lane> = all.into_iter().filter(|lane| !lane.queue.paused).collect();
+                if open.is_empty() { Run::default() } else { claim(open, true).run() }
+            })
+        };
         match batch {
             _ if held.is_empty() => empty(batch.is_some(), &paused),
-            None => Jsonb::from_container(&held[0]),
+            None => Jsonb::from_container(&held[0].document),
             Some(_) => several(&held),
         }
     })
 }
 
+/// Microseconds to wait. A claim that waits holds a snapshot, and so keeps vacuum back: not for long.
+fn check_wait(wait: &Interval) -> Result<i64, Refusal> {
+    let micros = wait.as_micros();
+    if !(0..=i128::from(wait::LONGEST_US)).contains(&micros) {
+        return Err(Refusal::new(
+            format!("p_wait must be from 0 to {} seconds, but is {wait}", wait::LONGEST_US / 1_000_000),
+            "A waiting claim keeps vacuum back: wait for a while, and then call again.",
+        ));
+    }
+    if micros > 0 && hints::has_fixed_snapshot() {
+        return Err(Refusal::new(
+            "a claim cannot wait in a transaction of REPEATABLE READ or SERIALIZABLE, which never sees new jobs",
+            "Leave out p_wait, or claim under READ COMMITTED.",
+        ));
+    }
+    Ok(micros as i64)
+}
+
+/// Claims one job from these queues and kinds, for a worker inside the server: its id, token, kind
+/// and document.
+pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option<(Uuid, Uuid, String, Vec<u8>)> {
+    let settings = Settings::current();
+    let lanes = lanes.iter().filter_map(|(queue, kind)| {
+        let queue = settings.queue(queue).filter(|queue| !queue.paused)?;
+        Some(Lane { queue: Rc::clone(queue), kind: Some((*kind).to_owned()) })
+    });
+    let claim = Claim {
+        owner,
+        lanes: lanes.collect(),
+        lease_seconds: Some(lease_seconds),
+        limit: 1,
+        now: clock::now(),
+        default_lease: settings.lease_seconds,
+        lingers: false,
+    };
+    if claim.lanes.is_empty() {
+        return None;
+    }
+    claim.run().held.into_iter().next().map(|job| (job.job_id, job.token, job.kind, job.document))
+}
+
 fn several(held: &[Held]) -> Jsonb {
-    let jobs = json::array(held.iter().map(|job| Item::Container(job)));
+    let jobs = json::array(held.iter().map(|job| Item::Container(&job.document)));
     Jsonb::from_container(&json::object(&mut [
         ("ok", true.into()),
         ("code", "claimed".into()),
@@ -121,18 +197,18 @@ fn empty(batch: bool, paused: &[Lane]) -> Jsonb {
 }
 
 /// Which lanes a claim reads: every named kind (or any) in every named queue.
-fn lanes(settings: &Settings, kind: Option<&str>, options: Option<Value>) -> Result<Vec<Lane>, Refusal> {
+fn lanes(settings: &Settings, kind: Option<&str>, options: &Option<Value>) -> Result<Vec<Lane>, Refusal> {
     let mut kinds: Vec<Option<String>> = vec![kind.map(str::to_owned)];
     let mut queues = vec![input::DEFAULT_QUEUE.to_owned()];
     if let Some(options) = options {
-        let Value::Object(map) = &options else {
+        let Value::Object(map) = options else {
             return Err(payload::refuse_not_object("p_options", "this"));
         };
         input::known_options("p_options", map.keys(), &["queues", "kinds"])?;
-        if let Some(names) = names(&options, "queues")? {
+        if let Some(names) = names(options, "queues")? {
             queues = names;
         }
-        if let Some(names) = names(&options, "kinds")? {
+        if let Some(names) = names(options, "kinds")? {
             if kind.is_some() {
                 return Err(Refusal::new(
                     "p_job_kind and the option \"kinds\" were both given",
@@ -172,21 +248,21 @@ fn names(options: &Value, key: &str) -> Result<Option<Vec<String>>, Refusal> {
 }
 
 impl Claim<'_> {
-    fn run(&self) -> Vec<Held> {
+    fn run(&self) -> Run {
         // What this claim recovers or promotes beside its own jobs, others see when it commits. If
-        // that may take long, it touches no more than it takes.
-        let lingers = db::is_in_transaction_block();
-        let mut moved = !lingers && reap::when_due(self.now) > 0;
-        moved |= place::promote_due(self.now, || self.due(lingers)) > 0;
-        moved |= hints::has_entered();
-        let mut held = self.scan(moved);
+        // that may take long, it touches no more than it takes. Where the engine is at work, it
+        // recovers expired leases every second, and a claim does so only before it says "empty".
+        let mut moved = !self.lingers && (clock::is_shifted() || !seats::engine_runs()) && reap::when_due(self.now) > 0;
+        moved |= place::promote_due(self.now, || self.due(self.lingers)) > 0;
+        let mut held = self.scan(moved || hints::has_entered());
         // Nothing there: a job whose holder died may be the next one. Not every recovered job is:
         // some end in the dead letters.
-        let most = if lingers { self.limit as i64 } else { reap::AT_MOST };
+        let most = if self.lingers { self.limit as i64 } else { reap::AT_MOST };
         while held.is_empty() && reap::now(self.now, most) > 0 {
+            moved = true;
             held = self.scan(true);
         }
-        held
+        Run { held, moved }
     }
 
     fn due(&self, lingers: bool) -> Due {
@@ -305,7 +381,8 @@ impl Claim<'_> {
                     .set(job_lease::keyed, taken.keyed)
                     .set(job_lease::lease_owner, self.owner),
             );
-            held.push(document(body, &lane.queue.queue, &lease, moment));
+            let document = document(body, &lane.queue.queue, &lease, moment);
+            held.push(Held { job_id: id, token: lease.token, kind: taken.place.job_kind, document });
         }
         held
     }
@@ -317,8 +394,14 @@ struct Lease<'a> {
     until: Micros,
 }
 
-/// A claimed job as its worker sees it, in the server's binary form of JSON.
-type Held = Vec<u8>;
+/// A claimed job.
+pub struct Held {
+    job_id: Uuid,
+    token: Uuid,
+    kind: String,
+    /// As its worker sees it, in the server's binary form of JSON.
+    document: Vec<u8>,
+}
 
 fn new_token() -> Uuid {
     Uuid::from_bytes(*uuid::Uuid::new_v4().as_bytes())
@@ -332,7 +415,7 @@ fn raise(reading: &Reading, slots: &[Slot], last: &Place) {
     reading.raise(last.priority, last.position());
 }
 
-fn document(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) -> Held {
+fn document(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) -> Vec<u8> {
     let id = body.id(job::job_id);
     let attempts = body.int(job::attempts);
     let (id_text, token) = (id.to_string(), lease.token.to_string());

@@ -8,6 +8,7 @@ use super::hints;
 use super::place::Place;
 use super::rows::job;
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::new_id;
 use crate::base::settings::{Queue, Settings};
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
@@ -21,11 +22,6 @@ use std::rc::Rc;
 
 statement!(KEY_TAKE, "sql/key_take.sql", [TEXTOID, UUIDOID]);
 statement!(KEY_HOLDER, "sql/key_holder.sql", [TEXTOID, UUIDOID]);
-
-/// A new time-ordered id.
-pub fn new_id() -> Uuid {
-    Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
-}
 
 /// The queue of that name, or an error that lists the queues there are.
 pub fn find_queue<'a>(settings: &'a Settings, name: &str) -> Result<&'a Rc<Queue>, Refusal> {

@@ -67,10 +67,20 @@ fn fn_job_fail_or_retry(
     p_error_class: default!(Option<&str>, "NULL"),
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    let error = shorten(p_error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given"));
-    let error_class = p_error_class.map(|c| input::name("p_error_class", c, input::LONGEST_NAME).or_raise());
+    fail(
+        required("p_job_id", p_job_id),
+        required("p_lease_owner", p_lease_owner),
+        p_error.unwrap_or_default(),
+        p_error_class.map(|c| input::name("p_error_class", c, input::LONGEST_NAME).or_raise()),
+        p_lease_token,
+    )
+}
+
+/// Ends an attempt as failed: the job waits for its next try, or ends in the dead letters.
+pub fn fail(job_id: Uuid, owner: &str, error: &str, error_class: Option<&str>, token: Option<Uuid>) -> Jsonb {
+    let error = if error.trim().is_empty() { "no error was given" } else { shorten(error) };
     let ending = Ending { outcome: "failed", error: Some(error), error_class, costs: 1, ..Ending::default() };
-    with_held(p_job_id, p_lease_owner, p_lease_token, |db, settings, held, now| {
+    with_held(Some(job_id), Some(owner), token, |db, settings, held, now| {
         let job_id = held.place.job_id;
         let attempts = held.attempts + 1;
         match after_failure(attempts, held.max_attempts, held.cancel_requested, settings.backoff_base_sec) {
@@ -201,7 +211,7 @@ fn fn_job_purge(p_older_than: Option<pgrx::datum::Interval>, p_limit: default!(O
 
 /// No job that finished before this moment has a larger id, since ids carry the time at which their
 /// job was made: there a purge may stop. A session with a moved clock reads to the end.
-fn youngest_id(at: Micros) -> Uuid {
+pub fn youngest_id(at: Micros) -> Uuid {
     const UNIX_TO_SERVER_EPOCH_MS: i64 = 946_684_800_000;
     let mut id = [0xff; 16];
     if !clock::is_shifted() {

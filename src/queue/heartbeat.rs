@@ -2,7 +2,7 @@
 
 use super::answer;
 use super::enqueue::check_signal;
-use crate::base::clock::{self, timestamp};
+use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
 use crate::error::{OrRaise, raise, required};
@@ -49,6 +49,16 @@ fn fn_queue_heartbeat_tick(
         ];
         db.run(&TICK, &args).must(1)
     })
+}
+
+/// A sign of life that the engine gives for one of its own.
+pub fn tick_for(name: &str, kind: &str, job: Option<Uuid>, now: Micros) {
+    let metadata = Jsonb::from_value(serde_json::json!({}));
+    db::connect(|db| {
+        let args =
+            [name.into(), kind.into(), "ok".into(), job.into(), name.into(), metadata.into(), timestamp(now).into()];
+        db.run(&TICK, &args);
+    });
 }
 
 /// Reads only, with the caller's own rights, and so works on a standby.

@@ -8,13 +8,15 @@
 #![allow(unsafe_code, reason = "shared memory and transaction callbacks")]
 
 use crate::base::clock::{self, Micros};
+use crate::base::settings::Settings;
+use crate::shared::{is_preloaded, notices, seats, waiters};
 use agentq_core::mark::{LATE_US, Lane, Position, Slot, Table};
 use pgrx::prelude::*;
 use pgrx::{AssertPGRXSharedMemory, PgAtomic, PgLwLock, pg_shmem_init};
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 /// Lanes remembered at once in the whole server.
 const LANES: usize = 1024;
@@ -27,20 +29,11 @@ const IDLE: i64 = i64::MAX;
 // SAFETY: the names are agentq's own.
 static MARKS: PgLwLock<AssertPGRXSharedMemory<Table<LANES>>> = unsafe { PgLwLock::new(c"agentq_marks") };
 static IN_FLIGHT: PgAtomic<[AtomicI64; SEATS]> = unsafe { PgAtomic::new(c"agentq_in_flight") };
-static PRELOADED: AtomicBool = AtomicBool::new(false);
 
 pub fn init() {
-    // SAFETY: a plain flag of the server's.
-    if unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
-        // SAFETY: the table holds no pointers.
-        pg_shmem_init!(MARKS = unsafe { AssertPGRXSharedMemory::new(Table::default()) });
-        pg_shmem_init!(IN_FLIGHT = [const { AtomicI64::new(IDLE) }; SEATS]);
-        PRELOADED.store(true, SeqCst);
-    }
-}
-
-pub fn is_preloaded() -> bool {
-    PRELOADED.load(SeqCst)
+    // SAFETY: the table holds no pointers.
+    pg_shmem_init!(MARKS = unsafe { AssertPGRXSharedMemory::new(Table::default()) });
+    pg_shmem_init!(IN_FLIGHT = [const { AtomicI64::new(IDLE) }; SEATS]);
 }
 
 /// Whether this transaction keeps one snapshot, and so may not see what others have committed.
@@ -59,7 +52,7 @@ pub enum LaneName<'a> {
 }
 
 impl LaneName<'_> {
-    fn tag(self) -> u64 {
+    pub fn tag(self) -> u64 {
         let mut hasher = DefaultHasher::new();
         // SAFETY: a plain variable of the server's.
         unsafe { pg_sys::MyDatabaseId }.to_u32().hash(&mut hasher);
@@ -158,6 +151,13 @@ struct Moved {
     position: Position,
 }
 
+/// Jobs of one kind that this transaction has made ready.
+struct Brought {
+    queue_id: i32,
+    kind: String,
+    jobs: usize,
+}
+
 #[derive(Default)]
 struct Transaction {
     began: Micros,
@@ -165,6 +165,11 @@ struct Transaction {
     /// Whether any row entered behind the present moment.
     behind: bool,
     left: Vec<Moved>,
+    brought: Vec<Brought>,
+    /// Whether a job was put among the waiting ones.
+    waits: bool,
+    /// Whether something else changed for which waiting claims must look again.
+    stirs: bool,
 }
 
 thread_local! {
@@ -185,6 +190,12 @@ fn listen() {
             pg_sys::RegisterSubXactCallback(Some(at_subtransaction_end), std::ptr::null_mut());
         }
     }
+}
+
+/// When the next waiting job falls due, as far as the marks know.
+pub fn next_due() -> Option<Micros> {
+    let slots = Reading::of(LaneName::Waiting).slots?;
+    slots.first().map(|slot| slot.from.at)
 }
 
 /// Says that this transaction is about to put rows into a lane. To be called before the time that
@@ -222,10 +233,53 @@ pub fn entered(lanes: &[LaneName<'_>], priority: i32, position: Position, behind
     listen();
     TRANSACTION.with_borrow_mut(|transaction| {
         transaction.behind |= behind || clock::is_shifted();
+        transaction.waits |= lanes.iter().any(|lane| matches!(lane, LaneName::Waiting));
         for lane in lanes {
             note(&mut transaction.entered, lane.tag(), priority, position);
         }
     });
+}
+
+/// A job has been made ready: claims that wait for it are woken when this transaction commits.
+pub fn brought(queue_id: i32, kind: &str) {
+    if !is_preloaded() {
+        return;
+    }
+    TRANSACTION.with_borrow_mut(|transaction| {
+        match transaction.brought.iter_mut().find(|b| b.queue_id == queue_id && b.kind == kind) {
+            Some(brought) => brought.jobs += 1,
+            None => transaction.brought.push(Brought { queue_id, kind: kind.to_owned(), jobs: 1 }),
+        }
+    });
+}
+
+/// Something has changed for which every waiting claim must look again when this transaction commits.
+pub fn stir() {
+    if is_preloaded() {
+        listen();
+        TRANSACTION.with_borrow_mut(|transaction| transaction.stirs = true);
+    }
+}
+
+/// Tells those who wait what this transaction has brought.
+fn tell(transaction: &Transaction) {
+    let mut wake_engine = transaction.waits || transaction.stirs;
+    let notify = Settings::loaded().is_none_or(|settings| settings.notify_enabled);
+    for brought in &transaction.brought {
+        let tag = LaneName::Kind(brought.queue_id, &brought.kind).tag();
+        waiters::wake(&[tag, LaneName::Any(brought.queue_id).tag()], brought.jobs);
+        if notify {
+            wake_engine |= notices::add(tag, brought.queue_id, &brought.kind, brought.jobs);
+        }
+    }
+    if transaction.stirs {
+        seats::want();
+        seats::bring_news();
+        waiters::wake_all();
+    }
+    if wake_engine {
+        seats::wake_engine();
+    }
 }
 
 /// Whether this transaction has put rows into a lane, which the marks do not know before it commits.
@@ -262,13 +316,14 @@ unsafe extern "C-unwind" fn at_transaction_end(event: pg_sys::XactEvent::Type, _
     if !matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE) {
         return;
     }
-    let transaction = TRANSACTION.take();
+    let mut transaction = TRANSACTION.take();
     if event == XACT_EVENT_COMMIT {
+        let entered = std::mem::take(&mut transaction.entered);
         let late = clock::real_now().saturating_sub(transaction.began) > LATE_US;
         if late || transaction.behind {
-            lower(&transaction.entered);
+            lower(&entered);
         } else {
-            let mut uncovered = transaction.entered;
+            let mut uncovered = entered;
             if !uncovered.is_empty() {
                 let marks = MARKS.share();
                 uncovered.retain(|row| !marks.covers(row.tag, row.priority, row.position));
@@ -282,6 +337,9 @@ unsafe extern "C-unwind" fn at_transaction_end(event: pg_sys::XactEvent::Type, _
         && let Some(seat) = seat()
     {
         seat.store(IDLE, SeqCst);
+    }
+    if event == XACT_EVENT_COMMIT {
+        tell(&transaction);
     }
 }
 

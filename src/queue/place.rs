@@ -55,6 +55,7 @@ impl Place {
     /// Tells the marks that a row of this job was put among the ready ones.
     pub fn entered_ready(&self, behind: bool) {
         hints::entered(&self.lanes(), self.priority, self.position(), behind);
+        hints::brought(self.queue_id, &self.job_kind);
     }
 
     /// Tells the marks that a row of this job was put among the waiting ones.

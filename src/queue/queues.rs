@@ -2,6 +2,7 @@
 
 use super::change::whole;
 use super::enqueue::find_queue;
+use super::hints;
 use crate::base::clock::{self, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
@@ -12,6 +13,7 @@ use pgrx::prelude::*;
 use serde_json::Value;
 
 statement!(QUEUE_SET, "sql/queue_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
+statement!(QUEUE_KEEP, "sql/queue_keep.sql", [TEXTOID, JSONBOID, JSONBOID]);
 statement!(QUEUE_PAUSE, "sql/queue_pause.sql", [TEXTOID, BOOLOID, TEXTOID, TIMESTAMPTZOID]);
 
 #[pg_extern(security_definer)]
@@ -21,18 +23,29 @@ fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'"
     let options = p_options.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
     options.parse("p_options").and_then(check).or_raise();
     let now = timestamp(clock::now());
-    db::answer(|db| db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must(1))
+    db::answer(|db| {
+        let answer: Jsonb = db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must(1);
+        if options.has_key("keep_seconds") {
+            return db.run(&QUEUE_KEEP, &[queue.into(), options.into(), answer.into()]).must(1);
+        }
+        answer
+    })
 }
 
 fn check(options: Value) -> Result<(), Refusal> {
     let Value::Object(map) = &options else {
         return Err(payload::refuse_not_object("p_options", "this"));
     };
-    input::known_options("p_options", map.keys(), &["lease_seconds", "max_attempts", "priority", "description"])?;
+    input::known_options(
+        "p_options",
+        map.keys(),
+        &["lease_seconds", "max_attempts", "priority", "description", "keep_seconds"],
+    )?;
     let number = |key: &str| map.get(key).filter(|v| !v.is_null()).map(|v| whole(key, v)).transpose();
     number("lease_seconds")?.map(input::lease_seconds).transpose()?;
     number("max_attempts")?.map(input::max_attempts).transpose()?;
     number("priority")?.map(input::priority).transpose()?;
+    number("keep_seconds")?.map(input::keep_seconds).transpose()?;
     Ok(())
 }
 
@@ -52,5 +65,7 @@ fn pause(queue: Option<&str>, paused: bool, reason: Option<&str>) -> Jsonb {
     let queue = required("p_queue", queue);
     find_queue(&Settings::current(), queue).or_raise();
     let now = timestamp(clock::now());
+    // Claims that wait for jobs of the queue look again when it is resumed.
+    hints::stir();
     db::answer(|db| db.run(&QUEUE_PAUSE, &[queue.into(), paused.into(), reason.into(), now.into()]).must(1))
 }

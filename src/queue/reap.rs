@@ -12,6 +12,7 @@ use pgrx::prelude::*;
 use std::cell::Cell;
 
 statement!(NEXT_EXPIRY, "sql/next_expiry.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID]);
+statement!(REAP_STALE, "sql/reap_stale.sql", [INT4OID, TIMESTAMPTZOID, INT8OID]);
 statement!(REAP, "sql/reap.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID]);
 
 /// A claim that commits at once recovers at most so many at a time.
@@ -53,18 +54,33 @@ fn recover_expired(db: &Db, now: Micros, limit: i64) -> usize {
         }
     }
     for (held, lease_until) in &expired {
-        recover(db, held, *lease_until, now);
+        let silent = (now - lease_until) as f64 / 1e6;
+        let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
+        recover(db, held, "lease_expired", &error, now);
     }
     expired.len()
 }
 
-fn recover(db: &Db, held: &Held, lease_until: Micros, now: Micros) {
-    let silent = (now - lease_until) as f64 / 1e6;
-    let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
+/// Recovers jobs that a stale executor has claimed before it fell silent, though their lease goes
+/// on. An executor that has claimed anything since is not silent.
+pub fn of_stale_executors(threshold_seconds: i32, now: Micros, limit: i64) -> usize {
+    db::connect(|db| {
+        let mut stale = Vec::new();
+        let args = [threshold_seconds.into(), timestamp(now).into(), limit.into()];
+        db.run(&REAP_STALE, &args).each(|row| stale.push((Held::from_row(row), row.must::<String>(11))));
+        for (held, executor) in &stale {
+            let error = format!("executor {executor}, which held the job as {}, is stale", held.lease_owner);
+            recover(db, held, "executor_stale", &error, now);
+        }
+        stale.len()
+    })
+}
+
+fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
     let ending = Ending {
         outcome: "lease_expired",
-        error: Some(&error),
-        error_class: Some("lease_expired"),
+        error: Some(error),
+        error_class: Some(class),
         costs: 1,
         ..Ending::default()
     };

@@ -99,7 +99,7 @@ pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micr
 /// Ends a job in the dead letters and returns the id of its letter.
 pub fn bury(db: &Db, job_id: Uuid, ending: &Ending<'_>, moved_by: &str, now: Micros) -> Uuid {
     finish(db, job_id, "dead_letter", ending, now);
-    let letter = super::enqueue::new_id();
+    let letter = crate::base::ids::new_id();
     let error = ending.error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given");
     db.run(&DEAD_LETTER, &[letter.into(), job_id.into(), error.into(), moved_by.into(), timestamp(now).into()]);
     letter

@@ -37,6 +37,19 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_queue_verify()", read),
         ("fn_config_get('queue.lease.duration_sec')", read),
         ("fn_config_set('queue.lease.duration_sec', '300')", operate),
+        (r#"fn_schedule_set('s', '@daily', '{"job_kind": "a"}')"#, operate),
+        ("fn_schedule_pause('s')", operate),
+        ("fn_schedule_resume('s')", operate),
+        ("fn_schedule_remove('s')", operate),
+        ("fn_schedule_upcoming('@daily')", read),
+        ("fn_handler_register('a', 'SELECT 1')", operate),
+        ("fn_handler_remove('a')", operate),
+        ("fn_engine_tick()", operate),
+        ("fn_engine_chore_set('expire')", operate),
+        ("fn_engine_live()", read),
+        ("fn_engine_state()", read),
+        ("fn_engine_announce()", &[]),
+        ("fn_engine_chore_defaults()", &[]),
         ("fn_clock_now()", all),
         ("fn_version()", all),
         ("fn_access_grant('postgres', 'reader')", &[]),
@@ -51,7 +64,7 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
     .collect()
 }
 
-const READABLE: [&str; 10] = [
+const READABLE: [&str; 18] = [
     "job_queue",
     "job_attempt",
     "job_dead_letter",
@@ -62,6 +75,14 @@ const READABLE: [&str; 10] = [
     "v_queue_depth",
     "v_job_queue_backlog",
     "v_job_dead_letter_summary",
+    "event",
+    "metric",
+    "schedule",
+    "v_schedule",
+    "job_handler",
+    "engine_chore",
+    "v_engine_chore",
+    "v_engine_status",
 ];
 
 /// A session of a new role of this database, with these levels.

@@ -187,19 +187,37 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call("fn_queue_pause('mail')", "paused");
     c.call("fn_queue_resume('mail')", "resumed");
     c.call("fn_queue_heartbeat_tick('robot', 'Agent')", "ticked");
+    c.call(r#"fn_schedule_set('s', '@every 1s', '{"job_kind": "s"}')"#, "created");
+    c.call("fn_schedule_pause('s')", "paused");
+    c.call("fn_schedule_resume('s')", "resumed");
+    c.call("fn_handler_register('h', 'SELECT 1')", "created");
+    c.call("fn_engine_chore_set('expire', true)", "set");
+    let ticked = c.call("fn_engine_tick()", "ticked");
+    assert_eq!(ticked["failed"], 0, "{ticked}");
+    c.call("fn_schedule_remove('s')", "removed");
+    c.call("fn_handler_remove('h')", "removed");
     c.call("fn_config_set('queue.lease.duration_sec', '60')", "set");
     assert_eq!(c.call(&format!("fn_job_get('{back}')"), "found")["job"]["state"], "cancelled");
     assert_eq!(c.call("fn_queue_stale_check()", "checked")["fresh"], 1);
     c.s.run("INSERT INTO agentq.job_queue (job_kind) VALUES ('through the view')");
     assert_eq!(c.s.text("SELECT agentq.fn_config_get('queue.lease.duration_sec')"), "60");
     assert!(c.s.texts("SELECT problem FROM agentq.fn_queue_verify()").is_empty());
-    for view in ["v_queue_health", "v_job_queue_backlog", "v_job_dead_letter_summary", "job_attempt"] {
+    for view in [
+        "v_queue_health",
+        "v_job_queue_backlog",
+        "v_job_dead_letter_summary",
+        "job_attempt",
+        "v_schedule",
+        "v_engine_chore",
+        "v_engine_status",
+    ] {
         c.s.run(&format!("SELECT * FROM agentq.{view}"));
     }
     c.call("fn_job_purge('0 days')", "purged");
 
     assert_eq!(log(&db), Vec::<String>::new(), "traps that were sprung, and as whom");
-    c.called.extend(["fn_config_get".to_owned(), "fn_queue_verify".to_owned()]);
+    let read = ["fn_config_get", "fn_queue_verify", "fn_engine_live", "fn_engine_state"];
+    c.called.extend(read.map(str::to_owned));
     let definers = db.session().texts(
         "SELECT proname FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype",
     );

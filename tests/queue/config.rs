@@ -20,6 +20,10 @@ fn every_setting_has_its_default() {
         ("queue.lease.duration_sec", json!(300)),
         ("queue.payload.max_bytes", json!(262_144)),
         ("queue.checkpoint.max_bytes", json!(1_048_576)),
+        ("queue.notify.interval_ms", json!(20)),
+        ("queue.heartbeat.reap_stale", json!(false)),
+        ("queue.retention.keep_seconds", json!(604_800)),
+        ("engine.metrics.keep_seconds", json!(604_800)),
     ];
     for (key, value) in &defaults {
         assert_eq!(s.call(&format!("fn_config_get('{key}')")), *value, "{key}");

@@ -52,6 +52,8 @@ fn run(command: &mut Command) -> String {
 #[derive(Clone, Default)]
 pub struct Options {
     pub without_preload: bool,
+    /// Whether the engine runs. Most tests move their session's clock, which it knows nothing of.
+    pub engine: bool,
     /// Lines for postgresql.conf.
     pub settings: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl Cluster {
         ];
         if !options.without_preload {
             settings.push("shared_preload_libraries = 'agentq'".to_owned());
+            settings.push(format!("agentq.engine = {}", if options.engine { "on" } else { "off" }));
         }
         settings.extend(options.settings.iter().cloned());
         cluster.configure(&settings);
@@ -200,6 +203,12 @@ impl Cluster {
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
         self.server = Some(command.spawn().expect("the server starts"));
         std::thread::sleep(Duration::from_millis(500));
+    }
+
+    /// Turns a standby into a primary.
+    pub fn promote(&self) {
+        let mut admin = self.try_connect("postgres").expect("the standby answers");
+        admin.batch_execute("SELECT pg_promote()").expect("it is promoted");
     }
 
     /// Stops the server in an orderly way.

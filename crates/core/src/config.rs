@@ -21,6 +21,12 @@ pub struct Key {
 
 pub const SUBSTRATE_ENABLED: &str = "queue.job_substrate.enabled";
 pub const HEARTBEAT_ENABLED: &str = "queue.heartbeat.enabled";
+pub const WORKER_ENABLED: &str = "queue.worker.enabled";
+pub const NOTIFY_ENABLED: &str = "queue.notify.enabled";
+pub const NOTIFY_INTERVAL: &str = "queue.notify.interval_ms";
+pub const REAP_STALE: &str = "queue.heartbeat.reap_stale";
+pub const KEEP_SECONDS: &str = "queue.retention.keep_seconds";
+pub const METRICS_KEEP_SECONDS: &str = "engine.metrics.keep_seconds";
 pub const STALE_THRESHOLD: &str = "queue.heartbeat.stale_threshold_seconds";
 pub const MAX_ATTEMPTS: &str = "queue.retry.max_attempts_default";
 pub const BACKOFF_BASE: &str = "queue.retry.backoff_base_sec";
@@ -36,16 +42,22 @@ pub const KEYS: &[Key] = &[
         description: "Master gate of the fn_job_* functions.",
     },
     Key {
-        name: "queue.worker.enabled",
+        name: WORKER_ENABLED,
         kind: Kind::Boolean,
         default: "true",
-        description: "Reserved for the gate of a worker inside the server; nothing reads it yet.",
+        description: "Gate of the engine: its chores, its SQL workers and fn_engine_tick.",
     },
     Key {
-        name: "queue.notify.enabled",
+        name: NOTIFY_ENABLED,
         kind: Kind::Boolean,
         default: "true",
-        description: "Reserved for the gate of NOTIFY on new jobs; nothing reads it yet.",
+        description: "Gate of the NOTIFYs that the engine sends on agentq_job_ready.",
+    },
+    Key {
+        name: NOTIFY_INTERVAL,
+        kind: Kind::Integer(1, 60_000),
+        default: "20",
+        description: "Milliseconds between two NOTIFYs of the engine, at least; what comes meanwhile is told together.",
     },
     Key {
         name: HEARTBEAT_ENABLED,
@@ -58,6 +70,24 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Integer(1, 86_400),
         default: "300",
         description: "An executor silent for longer is in warning, for twice as long is stale.",
+    },
+    Key {
+        name: REAP_STALE,
+        kind: Kind::Boolean,
+        default: "false",
+        description: "Whether jobs held by a stale executor are recovered before their lease expires.",
+    },
+    Key {
+        name: KEEP_SECONDS,
+        kind: Kind::Integer(0, 315_360_000),
+        default: "604800",
+        description: "Seconds a finished job is kept when its queue does not say; then the engine removes it.",
+    },
+    Key {
+        name: METRICS_KEEP_SECONDS,
+        kind: Kind::Integer(60, 315_360_000),
+        default: "604800",
+        description: "Seconds the metrics history is kept.",
     },
     Key {
         name: MAX_ATTEMPTS,

@@ -84,6 +84,16 @@ pub fn purge_limit(value: i32) -> Result<i32, Refusal> {
     ))
 }
 
+pub fn keep_seconds(value: i32) -> Result<i32, Refusal> {
+    if value >= 0 {
+        return Ok(value);
+    }
+    Err(Refusal::new(
+        format!("keep_seconds must be 0 or more, but is {value}"),
+        "0 removes a job as soon as it has finished; NULL keeps it as long as queue.retention.keep_seconds says.",
+    ))
+}
+
 /// One of a fixed list of words.
 pub fn one_of<'a>(what: &str, value: &'a str, accepted: &[&str]) -> Result<&'a str, Refusal> {
     if accepted.contains(&value) {

@@ -10,6 +10,7 @@ pub mod input;
 pub mod jsonb;
 pub mod mark;
 pub mod payload;
+pub mod schedule;
 pub mod state;
 
 pub use error::Refusal;

@@ -1,5 +1,5 @@
 WITH classed AS (
-    SELECT h.*,
+    SELECT h.executor_name, h.executor_kind, h.last_tick_at, h.last_tick_status, h.current_job_id,
         CASE WHEN $2 - h.last_tick_at <= make_interval(secs => $1) THEN 'fresh'
              WHEN $2 - h.last_tick_at <= 2 * make_interval(secs => $1) THEN 'warning'
              ELSE 'stale' END AS freshness

@@ -1,0 +1,134 @@
+//! Lets go of a database that someone wants for himself: to drop it, rename it, move it or copy it.
+//!
+//! The server refuses such a command while another session is connected, and the engine always is.
+//! So its workers are asked to leave first, and come back if the database is still there.
+
+#![allow(unsafe_code, reason = "a hook into the server's commands")]
+
+use crate::shared::process::{Process, sleep};
+use crate::shared::seats::{self, State};
+use pgrx::prelude::*;
+use pgrx::{PgTryBuilder, is_a};
+use std::ffi::{CStr, c_char};
+use std::panic::AssertUnwindSafe;
+
+static mut BEFORE: pg_sys::ProcessUtility_hook_type = None;
+
+pub fn watch() {
+    // SAFETY: called once, while the server loads its libraries.
+    unsafe {
+        BEFORE = pg_sys::ProcessUtility_hook;
+        pg_sys::ProcessUtility_hook = Some(process_utility);
+    }
+}
+
+/// The database that the command wants for itself.
+fn wanted(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
+    // SAFETY: each cast follows the tag of the node; names of a statement are texts that end in NUL.
+    unsafe {
+        let name = if is_a(statement, pg_sys::NodeTag::T_DropdbStmt) {
+            (*statement.cast::<pg_sys::DropdbStmt>()).dbname
+        } else if is_a(statement, pg_sys::NodeTag::T_RenameStmt) {
+            let rename = statement.cast::<pg_sys::RenameStmt>();
+            if (*rename).renameType != pg_sys::ObjectType::OBJECT_DATABASE {
+                return None;
+            }
+            (*rename).subname
+        } else if is_a(statement, pg_sys::NodeTag::T_AlterDatabaseStmt) {
+            (*statement.cast::<pg_sys::AlterDatabaseStmt>()).dbname
+        } else if is_a(statement, pg_sys::NodeTag::T_CreatedbStmt) {
+            template((*statement.cast::<pg_sys::CreatedbStmt>()).options)?
+        } else {
+            return None;
+        };
+        Some(pg_sys::get_database_oid(name, true)).filter(|oid| *oid != pg_sys::InvalidOid)
+    }
+}
+
+/// The database that a new one is copied from, if it is named.
+unsafe fn template(options: *mut pg_sys::List) -> Option<*mut c_char> {
+    // SAFETY: the options are a list of DefElem; defGetString reads the value of one.
+    unsafe {
+        let length = options.as_ref().map_or(0, |list| list.length);
+        (0..length)
+            .map(|place| (*(*options).elements.add(place as usize)).ptr_value.cast::<pg_sys::DefElem>())
+            .find(|option| CStr::from_ptr((**option).defname) == c"template" && !(**option).arg.is_null())
+            .map(|option| pg_sys::defGetString(option))
+    }
+}
+
+/// Asks the workers of a database to leave, and waits until they have, for some seconds at most.
+fn hold(database: u32) -> bool {
+    let Some(workers) = seats::with_seat(database, |seat| {
+        seat.hold();
+        seat.excused = seat.worker.is_some();
+        std::iter::once(seat.worker).chain(seat.sql.map(|sql| sql.process)).collect::<Vec<_>>()
+    }) else {
+        return false;
+    };
+    workers.iter().for_each(|worker| worker.terminate());
+    for _ in 0..500 {
+        if !workers.iter().any(|worker| worker.is_alive()) {
+            break;
+        }
+        sleep(10_000);
+    }
+    true
+}
+
+fn release(database: u32) {
+    let launcher = seats::with(|seats| {
+        if let Some(seat) = seats.find(database) {
+            seat.release(|holder| holder == Process::me());
+            if seat.state != State::Absent && !seat.is_held() {
+                seat.state = State::Wanted;
+            }
+        }
+        seats.launcher
+    });
+    launcher.wake();
+}
+
+#[pg_guard]
+#[allow(clippy::too_many_arguments, reason = "the server's signature")]
+unsafe extern "C-unwind" fn process_utility(
+    statement: *mut pg_sys::PlannedStmt,
+    text: *const c_char,
+    read_only: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    parameters: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    receiver: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    // SAFETY: passes on what the server has passed in.
+    let go_on = || unsafe {
+        match BEFORE {
+            Some(next) => next(statement, text, read_only, context, parameters, environment, receiver, completion),
+            None => pg_sys::standard_ProcessUtility(
+                statement,
+                text,
+                read_only,
+                context,
+                parameters,
+                environment,
+                receiver,
+                completion,
+            ),
+        }
+    };
+    // SAFETY: the server passes a statement.
+    let database = wanted(unsafe { (*statement).utilityStmt }).map(|oid| oid.to_u32());
+    match database.filter(|database| hold(*database)) {
+        None => go_on(),
+        Some(database) => PgTryBuilder::new(AssertUnwindSafe(|| {
+            go_on();
+            // SAFETY: as above.
+            if unsafe { is_a((*statement).utilityStmt, pg_sys::NodeTag::T_DropdbStmt) } {
+                seats::with_seat(database, |seat| *seat = seats::NO_SEAT);
+            }
+        }))
+        .finally(|| release(database))
+        .execute(),
+    }
+}

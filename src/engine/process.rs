@@ -1,0 +1,112 @@
+//! What the engine's processes have in common: how they begin, how they run a transaction, how an
+//! error in it leaves them.
+
+#![allow(unsafe_code, reason = "signals, connections and transactions of a background worker")]
+
+use pgrx::PgTryBuilder;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+use std::ffi::CStr;
+use std::panic::AssertUnwindSafe;
+
+/// Settings of the engine's own sessions, whatever the server's defaults are.
+const SETTINGS: [(&CStr, &CStr); 5] = [
+    (c"search_path", c"pg_catalog, pg_temp"),
+    (c"statement_timeout", c"0"),
+    (c"idle_in_transaction_session_timeout", c"0"),
+    (c"lock_timeout", c"5s"),
+    (c"default_transaction_isolation", c"read committed"),
+];
+
+unsafe extern "C-unwind" {
+    fn die(signal: i32);
+    fn SignalHandlerForConfigReload(signal: i32);
+}
+
+/// Lets the process end at once when asked to, also in the middle of a statement, and reload the
+/// configuration.
+pub fn attach_signals() {
+    // SAFETY: the server's own handlers, set before the signals are let through.
+    unsafe {
+        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
+        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(SignalHandlerForConfigReload));
+        pg_sys::BackgroundWorkerUnblockSignals();
+    }
+}
+
+/// Connects this process to a database, or with None to none in particular.
+pub fn connect(database: Option<u32>) {
+    let database = database.map_or(pg_sys::InvalidOid, pg_sys::Oid::from_u32);
+    // SAFETY: called once, by a background worker.
+    unsafe {
+        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
+        for (name, value) in SETTINGS {
+            let (context, source) = (pg_sys::GucContext::PGC_SUSET, pg_sys::GucSource::PGC_S_OVERRIDE);
+            pg_sys::SetConfigOption(name.as_ptr(), value.as_ptr(), context, source);
+        }
+    }
+}
+
+/// Reads the configuration file again if asked to.
+pub fn reload_if_asked() {
+    // SAFETY: a flag that the signal handler sets, and what the server's own processes do about it.
+    unsafe {
+        if pg_sys::ConfigReloadPending != 0 {
+            pg_sys::ConfigReloadPending = 0;
+            pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+        }
+    }
+}
+
+/// Shows what this process is doing in pg_stat_activity.
+pub fn report(activity: Option<&CStr>) {
+    // SAFETY: the text is copied.
+    unsafe {
+        match activity {
+            Some(text) => pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, text.as_ptr()),
+            None => pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null()),
+        }
+    }
+}
+
+/// Runs `work` in a transaction. An error rolls it back and is returned as its message; the process
+/// goes on.
+pub fn transaction<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    // SAFETY: a background worker is in no transaction between two of these.
+    unsafe {
+        pg_sys::SetCurrentStatementStartTimestamp();
+        pg_sys::StartTransactionCommand();
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+    }
+    let result = caught(|| {
+        let result = work();
+        // SAFETY: pushed and started above.
+        unsafe {
+            pg_sys::PopActiveSnapshot();
+            pg_sys::CommitTransactionCommand();
+        }
+        result
+    });
+    if result.is_err() {
+        // SAFETY: undoes what was begun above, as the server's main loop does after an error.
+        unsafe { pg_sys::AbortCurrentTransaction() };
+    }
+    // SAFETY: reports what this session did to the statistics, outside a transaction.
+    unsafe { pg_sys::pgstat_report_stat(false) };
+    result
+}
+
+/// Runs `work`; an error is returned as its message.
+pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    PgTryBuilder::new(AssertUnwindSafe(|| Ok(work())))
+        .catch_others(|error| Err(message(&error)))
+        .catch_rust_panic(|error| Err(message(&error)))
+        .execute()
+}
+
+fn message(error: &CaughtError) -> String {
+    match error {
+        CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => report.message().to_owned(),
+        CaughtError::RustPanic { ereport, .. } => ereport.message().to_owned(),
+    }
+}

@@ -1,0 +1,1 @@
+SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'agentq'

@@ -1,0 +1,1 @@
+SELECT max(taken_at) FROM agentq.metric

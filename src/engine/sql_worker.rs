@@ -1,0 +1,271 @@
+//! A worker that runs jobs inside the server: it claims jobs of the kinds that have a handler, and
+//! runs the handler's SQL with the rights of its role.
+//!
+//! The handler and the ack are one transaction. What the SQL can do is bounded: it cannot leave its
+//! role, change a setting beyond its end, leave a cursor or a deferred trigger behind for the rights
+//! of the worker, or run longer than its time.
+
+#![allow(unsafe_code, reason = "changing rights, and running SQL with them")]
+
+use super::process::{attach_signals, connect, reload_if_asked, report, transaction};
+use crate::base::clock;
+use crate::base::settings::Settings;
+use crate::db;
+use crate::json::Jsonb;
+use crate::queue::handlers::{self, Handler};
+use crate::queue::hints::LaneName;
+use crate::queue::{ack, claim, finish, heartbeat};
+use crate::shared::my_database;
+use crate::shared::process::{Process, sleep};
+use crate::shared::seats::{self, SqlSeat};
+use crate::shared::waiters::Waiting;
+use pgrx::prelude::*;
+use pgrx::{IntoDatum, Uuid};
+use std::ffi::{CStr, CString};
+
+/// A lease lasts this much longer than its handler may run, in seconds.
+const LEASE_MARGIN: i32 = 30;
+/// Without news the worker looks for jobs this often, in microseconds.
+const LOOK_EVERY_US: i64 = 5_000_000;
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
+    attach_signals();
+    // The launcher gives the number of the seat and the database in one word.
+    let (number, database) = ((argument.value() >> 32), argument.value() as u32);
+    // SAFETY: the callback is a plain function.
+    unsafe { pg_sys::before_shmem_exit(Some(leave), argument) };
+    connect(Some(database));
+    let name = executor_name(number);
+    let left = seats::with_seat(database, |seat| {
+        let sql = &mut seat.sql[number];
+        sql.process = Process::me();
+        sql.starting = false;
+        sql.job.take().map(|job| (Uuid::from_bytes(job), Uuid::from_bytes(sql.token)))
+    });
+    if let Some(Some((job, token))) = left {
+        transaction(|| end_of_the_dead(&name, job, token)).ok();
+    }
+    transaction(|| heartbeat::tick_for(&name, "PG_worker", None, clock::now())).ok();
+    loop {
+        reload_if_asked();
+        let handlers = transaction(|| if is_open() { db::connect(handlers::all) } else { Vec::new() });
+        let handlers = handlers.unwrap_or_default();
+        // A place among the waiters is taken before the look, so that no job can slip in between.
+        let tags = transaction(|| lane_tags(&handlers)).unwrap_or_default();
+        let waiting = if tags.is_empty() { None } else { Waiting::join(&tags) };
+        let mut found = false;
+        while let Some(job) = claim_one(&name, &handlers) {
+            found = true;
+            run(number, &name, &handlers, job);
+            reload_if_asked();
+        }
+        report(None);
+        if !found {
+            sleep(LOOK_EVERY_US);
+        }
+        drop(waiting);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn leave(_code: i32, argument: pg_sys::Datum) {
+    let (number, database) = ((argument.value() >> 32), argument.value() as u32);
+    let (launcher, worker) = seats::with(|seats| {
+        let launcher = seats.launcher;
+        let worker = seats.find(database).map_or(Process::NONE, |seat| {
+            seat.sql[number].process = Process::NONE;
+            seat.news = true;
+            seat.worker
+        });
+        (launcher, worker)
+    });
+    launcher.wake();
+    worker.wake();
+}
+
+/// A worker died with its job: the attempt is over, and has cost what it cost.
+pub fn end_of_the_dead(name: &str, job: Uuid, token: Uuid) {
+    finish::fail(job, name, "the SQL worker ended while it ran the job", Some("worker_died"), Some(token));
+}
+
+pub fn executor_name(number: usize) -> String {
+    format!("agentq-sql-{}", number + 1)
+}
+
+fn is_open() -> bool {
+    let settings = Settings::current();
+    settings.worker_enabled && settings.substrate_enabled
+}
+
+fn lane_tags(handlers: &[Handler]) -> Vec<u64> {
+    let settings = Settings::current();
+    let ids = handlers.iter().filter_map(|handler| Some((settings.queue(&handler.queue)?.queue_id, &handler.kind)));
+    ids.map(|(queue_id, kind)| LaneName::Kind(queue_id, kind).tag()).collect()
+}
+
+struct Job {
+    id: Uuid,
+    token: Uuid,
+    handler: usize,
+    document: Vec<u8>,
+}
+
+/// Claims the best job of any handler.
+fn claim_one(name: &str, handlers: &[Handler]) -> Option<Job> {
+    if handlers.is_empty() {
+        return None;
+    }
+    report(Some(c"agentq: claiming"));
+    let lease = handlers.iter().map(|handler| handler.timeout_seconds).max().unwrap_or_default() + LEASE_MARGIN;
+    let claimed = transaction(|| {
+        let lanes: Vec<(&str, &str)> = handlers.iter().map(|h| (h.queue.as_str(), h.kind.as_str())).collect();
+        claim::one_of(name, &lanes, lease)
+    });
+    let (id, token, kind, document) = match claimed {
+        Ok(found) => found?,
+        Err(error) => {
+            warning!("agentq: an SQL worker could not claim: {error}");
+            return None;
+        }
+    };
+    let handler = handlers.iter().position(|handler| handler.kind == kind)?;
+    Some(Job { id, token, handler, document })
+}
+
+/// Runs one job to its end: acked with its handler's transaction, or failed.
+fn run(number: usize, name: &str, handlers: &[Handler], job: Job) {
+    let handler = &handlers[job.handler];
+    let busy = |job: Option<&Job>| {
+        seats::with_seat(my_database(), |seat| {
+            let sql: &mut SqlSeat = &mut seat.sql[number];
+            sql.job = job.map(|job| *job.id.as_bytes());
+            sql.token = job.map_or([0; 16], |job| *job.token.as_bytes());
+            sql.since = clock::real_now();
+            sql.failures = 0;
+        });
+    };
+    busy(Some(&job));
+    let activity = CString::new(format!("agentq: job {} of kind {}", job.id, handler.kind)).unwrap_or_default();
+    report(Some(&activity));
+    let outcome = transaction(|| {
+        let result = execute(handler, Jsonb::from_container(&job.document));
+        if !ack::by(name, job.id, job.token, result) {
+            error!("the job's lease was lost meanwhile");
+        }
+    });
+    if let Err(error) = outcome {
+        let class = if error.contains("statement timeout") { "timeout" } else { "handler_error" };
+        let failed = transaction(|| finish::fail(job.id, name, &error, Some(class), Some(job.token)));
+        if let Err(error) = failed {
+            warning!("agentq: the failure of job {} could not be recorded: {error}", job.id);
+        }
+    }
+    busy(None);
+    tidy_up();
+}
+
+/// What a handler may have left in the session.
+fn tidy_up() {
+    for statement in [c"DEALLOCATE ALL", c"DISCARD TEMP", c"SELECT pg_catalog.pg_advisory_unlock_all()"] {
+        if let Err(error) = transaction(|| db::connect(|_| execute_plain(statement))) {
+            warning!("agentq: an SQL worker could not tidy up: {error}");
+        }
+    }
+}
+
+fn execute_plain(sql: &CStr) {
+    // SAFETY: connected; the text outlives the call.
+    let code = unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) };
+    assert!(code >= 0, "the server answered {code} to {}", sql.to_string_lossy());
+}
+
+unsafe extern "C" {
+    fn enable_timeout_after(id: i32, delay_ms: i32);
+    fn disable_timeout(id: i32, keep_indicator: bool);
+}
+/// The place of statement_timeout in the server's list of timeouts.
+const STATEMENT_TIMEOUT: i32 = 3;
+
+/// Runs the handler's SQL with the rights of its role; returns the first value of its first row.
+fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
+    let Some(role) = handlers::role_id(&handler.role) else {
+        error!("the handler's role \"{}\" is gone", handler.role)
+    };
+    let by_superuser = handlers::role_id(&handler.registered_by).is_some_and(handlers::is_superuser);
+    if handlers::is_superuser(role) && !by_superuser {
+        error!("the handler's role \"{}\" has become a superuser", handler.role)
+    }
+    let sql = CString::new(handler.sql.as_str()).unwrap_or_default();
+    db::connect(|_| {
+        // SAFETY: rights and settings are put back below; after an error the abort of the
+        // transaction puts them back, as it does for a function with rights of its own.
+        unsafe {
+            let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+            pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+            let settings = pg_sys::NewGUCNestLevel();
+            set_locally(c"search_path", c"\"$user\", public");
+            set_locally(c"lock_timeout", c"0");
+            pg_sys::SetUserIdAndSecContext(role, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+            enable_timeout_after(STATEMENT_TIMEOUT, handler.timeout_seconds * 1000);
+            let mut types = [pg_sys::JSONBOID];
+            let mut values = [job.into_datum().expect("a job")];
+            let code = pg_sys::SPI_execute_with_args(
+                sql.as_ptr(),
+                1,
+                types.as_mut_ptr(),
+                values.as_mut_ptr(),
+                std::ptr::null(),
+                false,
+                0,
+            );
+            if code < 0 {
+                error!("the handler's SQL cannot be run this way ({code})");
+            }
+            let result = first_value().map(Jsonb::beyond_connection);
+            // Nothing may be left to run at the end of the transaction, with other rights.
+            execute_plain(c"SET CONSTRAINTS ALL IMMEDIATE");
+            execute_plain(c"CLOSE ALL");
+            disable_timeout(STATEMENT_TIMEOUT, false);
+            pg_sys::SetUserIdAndSecContext(user, context);
+            pg_sys::AtEOXact_GUC(false, settings);
+            result
+        }
+    })
+}
+
+unsafe fn set_locally(name: &CStr, value: &CStr) {
+    // SAFETY: names and values live forever.
+    unsafe {
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+    }
+}
+
+/// The first value of the first row: jsonb as it is, anything else as its text.
+unsafe fn first_value() -> Option<Jsonb> {
+    // SAFETY: the table, if any, lives until the connection ends.
+    unsafe {
+        let table = pg_sys::SPI_tuptable;
+        if table.is_null() || (*table).numvals == 0 || (*(*table).tupdesc).natts == 0 {
+            return None;
+        }
+        let (row, columns) = (*(*table).vals, (*table).tupdesc);
+        if pg_sys::SPI_gettypeid(columns, 1) == pg_sys::JSONBOID {
+            let mut is_null = false;
+            let value = pg_sys::SPI_getbinval(row, columns, 1, &mut is_null);
+            return pgrx::FromDatum::from_datum(value, is_null);
+        }
+        let text = pg_sys::SPI_getvalue(row, columns, 1);
+        (!text.is_null()).then(|| Jsonb::from_value(CStr::from_ptr(text).to_string_lossy().into_owned().into()))
+    }
+}

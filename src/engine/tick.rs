@@ -1,0 +1,84 @@
+//! Running the chores by hand, for servers without the background workers.
+
+#![allow(unsafe_code, reason = "subtransactions")]
+
+use super::chores::{self, CHORES, Chore, Next, Outcome};
+use super::process::caught;
+use crate::base::clock;
+use crate::base::settings::Settings;
+use crate::error::raise;
+use crate::json::Jsonb;
+use crate::queue::answer;
+use agentq_core::config;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+/// A chore that says it has more to do is run again at once, this often at most.
+const ROUNDS: usize = 100;
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
+    if !Settings::current().worker_enabled {
+        return answer::gate_closed(config::WORKER_ENABLED);
+    }
+    let chosen: Vec<&Chore> = CHORES.iter().copied().filter(|c| p_chore.is_none_or(|name| name == c.name)).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = CHORES.iter().map(|chore| chore.name).collect();
+        raise(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("there is no chore \"{}\"", agentq_core::error::shown(p_chore.unwrap_or_default())),
+            format!("The chores are: {}.", names.join(", ")),
+        )
+    }
+    let each: Vec<Value> = chosen.into_iter().map(tick).collect();
+    let failed = each.iter().filter(|chore| !chore["error"].is_null()).count();
+    Jsonb::from_value(json!({"ok": failed == 0, "code": "ticked", "failed": failed, "chores": each}))
+}
+
+/// Called by the extension's script: tells the launcher, when it has committed, that this database
+/// has the extension.
+#[pg_extern]
+fn fn_engine_announce() {
+    crate::queue::hints::stir();
+}
+
+/// Runs one chore. An error undoes what it did, is recorded, and stops no other.
+fn tick(chore: &Chore) -> Value {
+    let began = clock::real_now();
+    let result = in_subtransaction(|| {
+        let mut rows = 0;
+        for _ in 0..ROUNDS {
+            let outcome = (chore.run)();
+            rows += outcome.rows;
+            if !matches!(outcome.next, Next::AtOnce) {
+                break;
+            }
+        }
+        Outcome::rows(rows)
+    });
+    let ended = clock::real_now();
+    chores::record(chore.name, &result, began, ended, ended + chore.every_us);
+    let (rows, error) = match &result {
+        Ok(outcome) => (outcome.rows, None),
+        Err(error) => (0, Some(error.as_str())),
+    };
+    json!({"chore": chore.name, "rows": rows, "error": error, "seconds": (ended - began) as f64 / 1e6})
+}
+
+fn in_subtransaction<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    // SAFETY: what PL/pgSQL does around a block with an exception handler.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let result = caught(work);
+        match &result {
+            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
+            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        result
+    }
+}

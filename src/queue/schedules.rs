@@ -1,0 +1,218 @@
+//! Schedules: jobs that are enqueued again and again, at the times of a cron rule.
+//!
+//! A slot is fired by locking the schedule, enqueuing its job and moving the schedule on to the next
+//! slot, all in one transaction: no slot can be fired twice, and none is lost to a crash.
+
+use super::batch;
+use super::hints;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use agentq_core::input;
+use agentq_core::schedule::{Missed, Rule};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statement!(
+    SCHEDULE_SET,
+    "sql/schedule_set.sql",
+    [TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, BOOLOID, TIMESTAMPTZOID, TIMESTAMPTZOID]
+);
+statement!(SCHEDULE_PAUSE, "sql/schedule_pause.sql", [TEXTOID, BOOLOID, TIMESTAMPTZOID, TIMESTAMPTZOID]);
+statement!(SCHEDULE_REMOVE, "sql/schedule_remove.sql", [TEXTOID]);
+statement!(SCHEDULE_RULE, "sql/schedule_rule.sql", [TEXTOID]);
+statement!(SCHEDULES_DUE, "sql/schedules_due.sql", [TIMESTAMPTZOID]);
+statement!(
+    SCHEDULE_FIRED,
+    "sql/schedule_fired.sql",
+    [TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, UUIDOID, INT8OID, INT8OID]
+);
+statement!(SCHEDULE_NEXT, "sql/schedule_next.sql", []);
+statement!(IS_UNFINISHED, "sql/is_unfinished.sql", [UUIDOID]);
+
+/// Slots that a backfill fires in one transaction.
+const SLOTS_AT_ONCE: usize = 100;
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_schedule_set(
+    p_schedule: Option<&str>,
+    p_cron: Option<&str>,
+    p_job: Option<Jsonb>,
+    p_timezone: default!(Option<&str>, "'UTC'"),
+    p_missed: default!(Option<&str>, "'once'"),
+    p_overlap: default!(Option<bool>, "true"),
+) -> Jsonb {
+    let name = input::name("p_schedule", required("p_schedule", p_schedule), input::LONGEST_NAME).or_raise();
+    let (cron, timezone) = (required("p_cron", p_cron), p_timezone.unwrap_or("UTC"));
+    let rule = Rule::parse(cron, timezone).or_raise();
+    let missed = Missed::parse(p_missed.unwrap_or("once")).or_raise();
+    let job = required("p_job", p_job);
+    check_job(job);
+    let now = clock::now();
+    let next = rule.next_after(now).map(timestamp);
+    hints::stir();
+    db::answer(|db| {
+        let args = [
+            name.into(),
+            cron.into(),
+            job.into(),
+            timezone.into(),
+            missed.name().into(),
+            p_overlap.unwrap_or(true).into(),
+            next.into(),
+            timestamp(now).into(),
+        ];
+        db.run(&SCHEDULE_SET, &args).must(1)
+    })
+}
+
+/// A job of a schedule keeps the rules of an enqueue. Its time and its key are the schedule's affair.
+fn check_job(job: Jsonb) {
+    for key in ["scheduled_at", "idempotency_key"] {
+        if job.is_object() && job.has_key(key) {
+            raise(
+                PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("p_job must not have {key}: every job of a schedule gets its own"),
+                "Leave it out.",
+            )
+        }
+    }
+    batch::check(&Settings::current(), job).or_raise();
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_schedule_pause(p_schedule: Option<&str>) -> Jsonb {
+    pause(required("p_schedule", p_schedule), true)
+}
+
+/// Slots that passed meanwhile were not missed: they were not wanted.
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_schedule_resume(p_schedule: Option<&str>) -> Jsonb {
+    pause(required("p_schedule", p_schedule), false)
+}
+
+fn pause(name: &str, paused: bool) -> Jsonb {
+    let now = clock::now();
+    hints::stir();
+    db::answer(|db| {
+        let row = db.run(&SCHEDULE_RULE, &[name.into()]);
+        if row.is_empty() {
+            unknown(name)
+        }
+        let (cron, timezone): (String, String) = (row.must(1), row.must(2));
+        let next = Rule::parse(&cron, &timezone).or_raise().next_after(now).map(timestamp);
+        db.run(&SCHEDULE_PAUSE, &[name.into(), paused.into(), next.into(), timestamp(now).into()]).must(1)
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_schedule_remove(p_schedule: Option<&str>) -> Jsonb {
+    let name = required("p_schedule", p_schedule);
+    db::answer(|db| {
+        let row = db.run(&SCHEDULE_REMOVE, &[name.into()]);
+        if row.is_empty() {
+            unknown(name)
+        }
+        row.must(1)
+    })
+}
+
+fn unknown(name: &str) -> ! {
+    raise(
+        PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+        format!("there is no schedule \"{}\"", agentq_core::error::shown(name)),
+        "The schedules are in agentq.v_schedule; make one with agentq.fn_schedule_set.",
+    )
+}
+
+/// The times at which a rule fires next.
+#[pg_extern(stable, parallel_safe)]
+fn fn_schedule_upcoming(
+    p_cron: Option<&str>,
+    p_timezone: default!(Option<&str>, "'UTC'"),
+    p_count: default!(Option<i32>, "5"),
+    p_after: default!(Option<TimestampWithTimeZone>, "NULL"),
+) -> Vec<TimestampWithTimeZone> {
+    let rule = Rule::parse(required("p_cron", p_cron), p_timezone.unwrap_or("UTC")).or_raise();
+    let after = p_after.map_or_else(clock::now, |at| at.into_inner());
+    let count = p_count.unwrap_or(5).clamp(0, 1000) as usize;
+    rule.upcoming(after, count).into_iter().map(timestamp).collect()
+}
+
+struct Due {
+    name: String,
+    cron: String,
+    timezone: String,
+    job: Value,
+    missed: String,
+    overlap: bool,
+    next_fire_at: Micros,
+    last_job_id: Option<Uuid>,
+}
+
+/// Fires what is due; returns how many jobs were enqueued, and when the next slot comes.
+pub fn fire_due(now: Micros) -> (i64, Option<Micros>) {
+    db::connect(|db| {
+        let mut due = Vec::new();
+        db.run(&SCHEDULES_DUE, &[timestamp(now).into()]).each(|row| {
+            due.push(Due {
+                name: row.must(1),
+                cron: row.must(2),
+                timezone: row.must(3),
+                job: row.must::<pgrx::JsonB>(4).0,
+                missed: row.must(5),
+                overlap: row.must(6),
+                next_fire_at: row.must::<TimestampWithTimeZone>(7).into_inner(),
+                last_job_id: row.get(8),
+            });
+        });
+        let fired = due.iter().map(|schedule| fire(db, schedule, now)).sum();
+        let next = db.run(&SCHEDULE_NEXT, &[]).get::<TimestampWithTimeZone>(1).map(|at| at.into_inner());
+        (fired, next)
+    })
+}
+
+fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
+    let rule = Rule::parse(&schedule.cron, &schedule.timezone).or_raise();
+    let missed = Missed::parse(&schedule.missed).or_raise();
+    let firing = rule.due(schedule.next_fire_at, now, missed, SLOTS_AT_ONCE);
+    let mut last_job = schedule.last_job_id;
+    let (mut fired, mut skipped) = (0, 0);
+    for slot in &firing.slots {
+        let busy =
+            !schedule.overlap && last_job.is_some_and(|job| db.run(&IS_UNFINISHED, &[job.into()]).must::<bool>(1));
+        if busy {
+            skipped += 1;
+            continue;
+        }
+        let mut job = schedule.job.clone();
+        job["scheduled_at"] = json!(timestamp(*slot));
+        if job["source_ref"].is_null() {
+            job["source_ref"] = json!(format!("schedule:{}", schedule.name));
+        }
+        let answer = batch::enqueue(&Settings::current(), Jsonb::from_value(json!([job])), true);
+        let answer = answer.parse("the answer").or_raise();
+        if answer["ok"] != json!(true) {
+            raise(
+                PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("schedule \"{}\": {}", schedule.name, answer["jobs"][0]["reason"]),
+                "Set the schedule again with a job that is accepted, or remove it.",
+            )
+        }
+        last_job = answer["jobs"][0]["job_id"].as_str().and_then(super::enqueue::parse_id);
+        fired += 1;
+    }
+    let last_slot = firing.slots.last().copied().map(timestamp);
+    let next = firing.next.map(timestamp);
+    let args =
+        [schedule.name.as_str().into(), next.into(), last_slot.into(), last_job.into(), fired.into(), skipped.into()];
+    db.run(&SCHEDULE_FIRED, &args);
+    fired
+}

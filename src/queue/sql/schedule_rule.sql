@@ -1,0 +1,1 @@
+SELECT cron, timezone FROM agentq.schedule WHERE schedule = $1 FOR UPDATE

@@ -1,0 +1,72 @@
+//! Claims that wait for a job inside the server.
+//!
+//! A waiting claim sleeps on its latch. It is woken by the commit that brings a job of its lanes;
+//! jobs that fall due are made ready by the engine, whose commit wakes it as well. Where there is no
+//! engine, it looks for itself when the next job falls due, and now and then; without shared memory
+//! it looks again after a growing pause.
+
+use super::claim::Run;
+use super::hints;
+use crate::base::clock;
+use crate::shared::process::sleep;
+use crate::shared::seats;
+use crate::shared::waiters::Waiting;
+
+/// The longest wait, in microseconds. Meanwhile the caller's statement holds a snapshot.
+pub const LONGEST_US: i64 = 60_000_000;
+/// A claim looks again this often even if nobody calls, in microseconds: with the engine at work,
+/// and without.
+const LOOK_EVERY_US: i64 = 10_000_000;
+const LOOK_WITHOUT_ENGINE_US: i64 = 1_000_000;
+/// With the engine at work, a job is left to it for so long after it has fallen due.
+const GRACE_US: i64 = 20_000;
+/// The first and the longest pause where nobody can call.
+const FIRST_PAUSE_US: i64 = 5_000;
+const LONGEST_PAUSE_US: i64 = 250_000;
+
+/// Runs `claim` until it is over, or for so many microseconds. What a claim has moved without
+/// taking it, others see only when the caller commits: so it is over then, too.
+pub fn until(tags: &[u64], wait_us: i64, mut claim: impl FnMut() -> Run) -> Vec<super::claim::Held> {
+    let deadline = clock::real_now() + wait_us;
+    // First without a place: mostly there is work.
+    let mut run = claim();
+    if run.is_over() {
+        return run.held;
+    }
+    let waiting = Waiting::join(tags);
+    let mut pause = FIRST_PAUSE_US;
+    loop {
+        run = claim();
+        let now = clock::real_now();
+        if run.is_over() || now >= deadline {
+            return run.held;
+        }
+        match &waiting {
+            None => {
+                sleep(pause.min(deadline - now));
+                pause = (pause * 2).min(LONGEST_PAUSE_US);
+            }
+            Some(waiting) => until_called(waiting, deadline),
+        }
+    }
+}
+
+/// Sleeps until there is reason to look again.
+fn until_called(waiting: &Waiting, deadline: i64) {
+    let engine = seats::engine_runs();
+    let began = clock::real_now();
+    let look_at = began + if engine { LOOK_EVERY_US } else { LOOK_WITHOUT_ENGINE_US };
+    loop {
+        let now = clock::real_now();
+        // What has fallen due is the engine's to make ready, if it is there and quick.
+        let due = hints::next_due().map(|due| if engine { due + GRACE_US } else { due });
+        let wake_at = deadline.min(look_at).min(due.unwrap_or(look_at));
+        if wake_at <= now {
+            return;
+        }
+        sleep(wake_at - now);
+        if waiting.was_woken() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Shared memory: what the sessions of a server tell each other without writing it down.
+//!
+//! It holds hints and wake-ups, never the truth: it is empty after a crash, and absent without
+//! `shared_preload_libraries`. Everything works then too, only less promptly.
+
+#![allow(unsafe_code, reason = "shared memory, and the latches of other processes")]
+
+pub mod notices;
+pub mod process;
+pub mod seats;
+pub mod waiters;
+
+use pgrx::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+static PRELOADED: AtomicBool = AtomicBool::new(false);
+
+/// Asks the server for the memory, if this is the moment at which it hands it out.
+pub fn init() -> bool {
+    // SAFETY: a plain flag of the server's.
+    if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
+        return false;
+    }
+    notices::init();
+    seats::init();
+    waiters::init();
+    PRELOADED.store(true, SeqCst);
+    true
+}
+
+/// Whether there is shared memory.
+pub fn is_preloaded() -> bool {
+    PRELOADED.load(SeqCst)
+}
+
+pub fn my_database() -> u32 {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::MyDatabaseId }.to_u32()
+}
+
+/// A text of bounded length that shared memory can hold.
+#[derive(Clone, Copy)]
+pub struct Text<const N: usize> {
+    length: u16,
+    bytes: [u8; N],
+}
+
+impl<const N: usize> Text<N> {
+    pub const EMPTY: Self = Text { length: 0, bytes: [0; N] };
+
+    /// The text, cut where it does not fit.
+    pub fn new(text: &str) -> Self {
+        let mut end = text.len().min(N);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut bytes = [0; N];
+        bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+        Text { length: end as u16, bytes }
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length as usize]).unwrap_or_default()
+    }
+}

@@ -1,0 +1,75 @@
+//! Processes of the server, as others can reach them.
+
+use pgrx::prelude::*;
+
+/// A process that can be woken. It may have ended since: then a wake-up does nothing, or wakes
+/// another one for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub pid: i32,
+    number: i32,
+}
+
+impl Process {
+    pub const NONE: Process = Process { pid: 0, number: -1 };
+
+    /// This process.
+    pub fn me() -> Process {
+        // SAFETY: plain variables of the server's; a process that runs our code has both.
+        unsafe { Process { pid: pg_sys::MyProcPid, number: (*pg_sys::MyProc).pgprocno } }
+    }
+
+    /// The process in that place of the server's list; its pid is not known.
+    pub fn numbered(number: i32) -> Process {
+        Process { pid: 0, number }
+    }
+
+    pub fn number(self) -> u32 {
+        self.number as u32
+    }
+
+    pub fn is_some(self) -> bool {
+        self.pid != 0
+    }
+
+    /// Wakes it from waiting for its latch.
+    pub fn wake(self) {
+        if self.number >= 0 {
+            // SAFETY: the array has a place for every process there can be, and stays where it is.
+            unsafe {
+                let process = (*pg_sys::ProcGlobal).allProcs.add(self.number as usize);
+                pg_sys::SetLatch(&raw mut (*process).procLatch);
+            }
+        }
+    }
+
+    /// Whether a process with this pid is there.
+    pub fn is_alive(self) -> bool {
+        // SAFETY: looks the pid up among the server's processes.
+        self.pid != 0 && unsafe { !pg_sys::BackendPidGetProc(self.pid).is_null() }
+    }
+
+    /// Asks it to end, as pg_terminate_backend does.
+    pub fn terminate(self) {
+        if self.is_alive() {
+            // SAFETY: the pid was just found to be one of the server's own processes.
+            unsafe { kill(self.pid, pg_sys::SIGTERM as i32) };
+        }
+    }
+}
+
+unsafe extern "C" {
+    fn kill(pid: i32, signal: i32) -> i32;
+}
+
+/// Waits until this process is woken, or for so many microseconds at most.
+pub fn sleep(at_most_us: i64) {
+    let ms = (at_most_us.max(0) + 999) / 1000;
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: the latch is this process's own.
+    unsafe {
+        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms, pg_sys::PG_WAIT_EXTENSION);
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+    pgrx::check_for_interrupts!();
+}

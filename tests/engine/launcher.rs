@@ -1,0 +1,236 @@
+//! The launcher: which databases have an engine, and how it comes and goes.
+
+use crate::helpers::{Stop, database, engine_cluster, eventually, mode, running, shared, worker_pid};
+use agentq_tests::{Cluster, Database, Options, project_root};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+fn plain_database(cluster: &'static Cluster, name: &str) -> Database<'static> {
+    cluster.session("postgres").run(&format!("CREATE DATABASE {name}"));
+    Database { cluster, name: name.to_owned() }
+}
+
+#[test]
+fn create_extension_tells_the_launcher() {
+    let db = plain_database(shared(), "told");
+    let mut s = db.session();
+    let began = Instant::now();
+    s.run("CREATE EXTENSION agentq");
+    eventually("the engine runs", || s.text("SELECT mode FROM agentq.v_engine_status") == "running");
+    assert!(began.elapsed() < Duration::from_secs(20), "it was looked for once a minute, not told");
+    eventually("chores run", || s.count("agentq.v_engine_chore WHERE runs > 0") == 8);
+}
+
+#[test]
+fn a_copy_of_a_database_gets_its_engine_with_the_first_call() {
+    let db = shared().database();
+    db.session().enqueue("x");
+    eventually("the engine runs", || mode(&db) == "running");
+}
+
+#[test]
+fn two_databases_have_an_engine_each() {
+    let (one, two) = (database(), database());
+    let pids = [&one, &two].map(|db| worker_pid(&mut db.session()));
+    assert_ne!(pids[0], pids[1]);
+    for db in [&one, &two] {
+        let mut s = db.session();
+        let job = s.enqueue("x");
+        s.call("fn_job_claim('gone', p_lease_seconds => 1)");
+        eventually("its lease is reaped", || s.state(&job) == "queued");
+    }
+}
+
+#[test]
+fn a_database_with_an_engine_can_be_copied_renamed_and_dropped() {
+    let db = database();
+    db.session().enqueue("kept");
+    let mut admin = shared().session("postgres");
+    admin.run(&format!("CREATE DATABASE copy_of_it TEMPLATE {}", db.name));
+    let copy = running(Database { cluster: shared(), name: "copy_of_it".to_owned() });
+    assert_eq!(copy.session().count("agentq.job_queue"), 1);
+    admin.run("ALTER DATABASE copy_of_it RENAME TO renamed");
+    let renamed = running(Database { cluster: shared(), name: "renamed".to_owned() });
+    let began = Instant::now();
+    admin.run("DROP DATABASE renamed");
+    assert!(began.elapsed() < Duration::from_secs(10));
+    eventually("the engine of the first is back", || mode(&db) == "running");
+    std::mem::forget((copy, renamed));
+}
+
+#[test]
+fn a_database_that_could_not_be_dropped_gets_its_engine_back() {
+    let db = database();
+    let _user = db.session();
+    let failure = shared().session("postgres").fails(&format!("DROP DATABASE {}", db.name));
+    assert_eq!(failure.code, "55006", "{failure:?}");
+    eventually("the engine is back", || mode(&db) == "running");
+}
+
+#[test]
+fn the_engine_goes_with_the_extension_and_comes_back_with_it_under_load() {
+    let db = database();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for worker in 0..3 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let mut s = db.session();
+                while !stop.load(SeqCst) {
+                    // Without the extension these fail, and that is all.
+                    s.0.simple_query("SELECT agentq.fn_job_enqueue('x')").ok();
+                    s.0.simple_query(&format!("SELECT agentq.fn_job_claim('w{worker}', p_wait => '0.05 s')")).ok();
+                }
+            });
+        }
+        let _stop = Stop(&stop);
+        let mut s = db.session();
+        for _ in 0..4 {
+            let before = worker_pid(&mut s);
+            // Sessions at work may meet the drop halfway: the server ends one of them.
+            s.run("SET lock_timeout = '20s'; SET deadlock_timeout = '100ms'");
+            eventually("it is dropped", || s.0.batch_execute("DROP EXTENSION agentq CASCADE").is_ok());
+            eventually("the worker ends", || s.count(&format!("pg_stat_activity WHERE pid = {before}")) == 0);
+            s.run("CREATE EXTENSION agentq");
+            eventually("the engine runs", || s.text("SELECT mode FROM agentq.v_engine_status") == "running");
+        }
+    });
+    let mut s = db.session();
+    let job = s.enqueue("after");
+    assert_eq!(s.call("fn_job_claim('w', 'after', p_wait => '5 s')")["job_id"], job.as_str());
+    db.assert_sound();
+}
+
+#[test]
+fn a_worker_that_is_ended_is_started_again() {
+    let db = database();
+    let mut s = db.session();
+    let before = worker_pid(&mut s);
+    let began = Instant::now();
+    s.run(&format!("SELECT pg_terminate_backend({before})"));
+    eventually("it ends", || s.count(&format!("pg_stat_activity WHERE pid = {before}")) == 0);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    eventually("another runs", || s.count("agentq.v_engine_status WHERE mode = 'running' AND restarts > 0") == 1);
+    assert_ne!(worker_pid(&mut s), before);
+}
+
+#[test]
+fn a_worker_in_the_middle_of_a_chore_ends_at_once() {
+    let db = database();
+    let (mut s, mut other) = (db.session(), db.session());
+    let before = worker_pid(&mut s);
+    // The chore waits for this lock, inside its statement.
+    other.run("BEGIN; LOCK TABLE agentq.job_lease IN ACCESS EXCLUSIVE MODE");
+    eventually("a chore waits", || {
+        s.count(&format!("pg_stat_activity WHERE pid = {before} AND wait_event_type = 'Lock'")) == 1
+    });
+    let began = Instant::now();
+    s.run(&format!("SELECT pg_terminate_backend({before})"));
+    eventually("it ends", || s.count(&format!("pg_stat_activity WHERE pid = {before}")) == 0);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    other.run("ROLLBACK");
+    eventually("the engine is back", || mode(&db) == "running");
+}
+
+#[test]
+fn a_launcher_that_is_ended_is_started_again_and_takes_over() {
+    let cluster = engine_cluster("launcher", &[]);
+    let db = running(cluster.database());
+    let mut s = db.session();
+    let launcher = s.text("SELECT launcher_pid FROM agentq.v_engine_status");
+    let worker = worker_pid(&mut s);
+    s.run(&format!("SELECT pg_terminate_backend({launcher})"));
+    eventually("another launcher has another worker", || {
+        s.count(&format!(
+            "agentq.v_engine_status WHERE launcher_pid <> {launcher} AND worker_pid <> {worker} AND mode = 'running'"
+        )) == 1
+    });
+    assert_eq!(s.count("pg_stat_activity WHERE backend_type = 'agentq worker' AND datname = current_database()"), 1);
+}
+
+#[test]
+fn without_a_free_slot_the_trouble_is_shown_and_the_start_retried() {
+    // For the launcher of logical replication, ours, the template's engine and that of the first database.
+    let cluster = engine_cluster("slots", &["max_worker_processes = 4"]);
+    let first = running(cluster.database());
+    let second = cluster.database();
+    second.session().enqueue("x");
+    eventually("the trouble is shown", || {
+        second
+            .session()
+            .count("agentq.v_engine_status WHERE trouble LIKE '%max_worker_processes%' AND retry_at IS NOT NULL")
+            == 1
+    });
+    assert!(cluster.log().contains("raise max_worker_processes"), "{}", cluster.log());
+    assert_ne!(mode(&second), "running");
+    drop(first);
+    eventually("its turn comes", || mode(&second) == "running");
+    assert_eq!(second.session().count("agentq.v_engine_status WHERE trouble IS NULL"), 1);
+}
+
+#[test]
+fn a_reload_switches_the_engine_off_and_on() {
+    let cluster = engine_cluster("reload", &[]);
+    let db = running(cluster.database());
+    let mut s = db.session();
+    s.run("ALTER SYSTEM SET agentq.engine = off");
+    s.run("SELECT pg_reload_conf()");
+    eventually("it stops", || s.count("agentq.v_engine_status WHERE mode = 'off' AND worker_pid IS NULL") == 1);
+    s.run("ALTER SYSTEM SET agentq.engine = on");
+    s.run("SELECT pg_reload_conf()");
+    eventually("it starts", || mode(&db) == "running");
+}
+
+#[test]
+fn the_engine_of_an_older_schema_waits_for_the_update() {
+    let db = plain_database(shared(), "older");
+    let mut s = db.session();
+    assert!(project_root().join("sql/install/agentq--0.1.0.sql").exists());
+    s.run("CREATE EXTENSION agentq VERSION '0.1.0'");
+    s.enqueue("x");
+    let worker = "pg_stat_activity WHERE backend_type = 'agentq worker' AND datname = current_database()";
+    eventually("a worker is there", || s.count(worker) == 1);
+    let began = Instant::now();
+    s.run("ALTER EXTENSION agentq UPDATE");
+    assert!(began.elapsed() < Duration::from_secs(10));
+    eventually("chores run", || s.count("agentq.v_engine_chore WHERE runs > 0") == 8);
+    assert_eq!(s.count("agentq.v_engine_status WHERE mode = 'running' AND trouble IS NULL"), 1);
+}
+
+#[test]
+fn a_standby_has_no_engine_until_it_is_promoted() {
+    let mut primary = engine_cluster("primary", &["hot_standby = on"]);
+    let db = running(primary.database());
+    let job = db.session().enqueue("x");
+    let standby = Cluster::standby_of(&primary, "promoted");
+    let there = Database { cluster: &standby, name: db.name.clone() };
+    eventually("the standby has the job", || there.session().count("agentq.job_queue") == 1);
+    assert_eq!(mode(&there), "standby");
+    assert_eq!(there.session().count("pg_stat_activity WHERE backend_type LIKE 'agentq%'"), 0);
+    std::mem::forget(db);
+    primary.stop();
+    standby.promote();
+    let there = running(there);
+    let mut s = there.session();
+    s.call("fn_job_claim('gone', p_lease_seconds => 1)");
+    eventually("the new primary's engine reaps", || s.state(&job) == "queued");
+    std::mem::forget(there);
+}
+
+#[test]
+fn without_the_preload_there_is_no_engine_and_the_view_says_so() {
+    let cluster = Cluster::start("manual", &Options { without_preload: true, ..Options::default() });
+    cluster.make_template();
+    let db = cluster.database();
+    let mut s = db.session();
+    assert_eq!(s.count("agentq.v_engine_status WHERE mode = 'manual' AND launcher_pid IS NULL"), 1);
+    let job = s.enqueue("x");
+    s.call("fn_job_claim('gone', p_lease_seconds => 1)");
+    eventually("a tick by hand reaps", || {
+        let ticked = s.call("fn_engine_tick('reap_leases')");
+        assert_eq!(ticked["ok"], true, "{ticked}");
+        ticked["chores"][0]["rows"] == 1
+    });
+    assert_eq!(s.state(&job), "queued");
+    assert_eq!(s.count("agentq.v_engine_chore WHERE chore = 'reap_leases' AND runs > 0 AND last_rows = 1"), 1);
+}

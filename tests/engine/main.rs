@@ -1,0 +1,12 @@
+//! The engine room: a server with its background workers on, and what they do by themselves.
+
+mod chores;
+mod crash;
+mod handlers;
+mod helpers;
+mod launcher;
+mod memory;
+mod notify;
+mod schedules;
+mod tick;
+mod waiting;

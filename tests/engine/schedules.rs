@@ -1,0 +1,200 @@
+//! Schedules: when they fire, and that no slot is fired twice or lost.
+
+use crate::helpers::{database, engine_cluster, eventually, running};
+use agentq_tests::{Database, Session, json};
+
+/// The slots for which a job was enqueued, oldest first.
+fn slots(s: &mut Session) -> Vec<String> {
+    s.texts("SELECT scheduled_at FROM agentq.job ORDER BY scheduled_at, job_id")
+}
+
+#[test]
+fn a_schedule_fires_by_itself_at_its_slots() {
+    let db = database();
+    let mut s = db.session();
+    let set = s.call(
+        "fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\", \"priority\": 7, \"payload_json\": {\"n\": 1}}')",
+    );
+    assert_eq!(set["code"], "created");
+    eventually("it has fired three times", || s.count("agentq.job_queue") >= 3);
+    s.call("fn_schedule_pause('s')");
+    let found = slots(&mut s);
+    let whole = s.text("SELECT bool_and(scheduled_at = date_trunc('second', scheduled_at)) FROM agentq.job");
+    assert_eq!(whole, "t", "{found:?}");
+    let mut distinct = found.clone();
+    distinct.dedup();
+    assert_eq!(found, distinct);
+    let job = s.text("SELECT concat_ws(' ', job_kind, priority, payload_json, source_ref) FROM agentq.job LIMIT 1");
+    assert_eq!(job, "x 7 {\"n\": 1} schedule:s");
+    let late = s.text("SELECT max(created_at - scheduled_at) < interval '3 s' FROM agentq.job");
+    assert_eq!(late, "t");
+    assert_eq!(s.text("SELECT fired FROM agentq.v_schedule"), found.len().to_string());
+}
+
+#[test]
+fn sessions_that_tick_at_once_fire_each_slot_once() {
+    let db = database();
+    db.session().call("fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}', p_missed => 'backfill')");
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut s = db.session();
+                for _ in 0..100 {
+                    s.call("fn_engine_tick('run_schedules')");
+                    std::thread::sleep(std::time::Duration::from_millis(30));
+                }
+            });
+        }
+    });
+    let mut s = db.session();
+    s.call("fn_schedule_pause('s')");
+    let found = slots(&mut s);
+    let mut distinct = found.clone();
+    distinct.dedup();
+    assert_eq!(found, distinct);
+    assert!(found.len() >= 3, "{found:?}");
+}
+
+#[test]
+fn a_crash_neither_loses_nor_doubles_a_slot() {
+    let mut cluster = engine_cluster("schedules", &[]);
+    let db = running(cluster.database());
+    let name = db.name.clone();
+    std::mem::forget(db);
+    let set = "fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}', p_missed => 'backfill')";
+    cluster.session(&name).call(set);
+    for _ in 0..3 {
+        std::thread::sleep(std::time::Duration::from_millis(1700));
+        cluster.crash_and_restart();
+    }
+    let db = running(Database { cluster: &cluster, name });
+    let mut s = db.session();
+    eventually("it goes on", || s.count("agentq.job WHERE created_at > pg_postmaster_start_time()") > 0);
+    s.call("fn_schedule_pause('s')");
+    let gaps = s.texts(
+        "SELECT scheduled_at FROM (SELECT scheduled_at, scheduled_at - lag(scheduled_at) OVER (ORDER BY scheduled_at) AS step
+         FROM agentq.job) j WHERE step <> interval '1 s'",
+    );
+    assert!(gaps.is_empty(), "{gaps:?} of {:?}", slots(&mut s));
+    std::mem::forget(db);
+}
+
+/// A schedule of every hour, looked at five and a half hours later.
+fn missed(policy: &str) -> (Vec<String>, String) {
+    let db = database();
+    let mut s = db.session();
+    s.run("SET timezone = 'UTC'");
+    s.call("fn_config_set('queue.worker.enabled', 'false')");
+    s.call(&format!("fn_schedule_set('s', '0 * * * *', '{{\"job_kind\": \"x\"}}', p_missed => '{policy}')"));
+    s.run("UPDATE agentq.schedule SET next_fire_at = date_trunc('hour', now()) + interval '1 hour'");
+    let to = s.text("SELECT extract(epoch FROM date_trunc('hour', now()) + interval '6 hours 30 minutes' - now())");
+    s.run(&format!("SET agentq.clock_offset = {to}"));
+    // The gate of the engine, which does not share this clock, is closed: tick with it open for us.
+    s.run("BEGIN");
+    s.call("fn_config_set('queue.worker.enabled', 'true')");
+    let ticked = s.call("fn_engine_tick('run_schedules')");
+    assert_eq!(ticked["ok"], true, "{ticked}");
+    s.call("fn_config_set('queue.worker.enabled', 'false')");
+    s.run("COMMIT");
+    let hours = s.texts(
+        "SELECT round(extract(epoch FROM scheduled_at - date_trunc('hour', now())) / 3600)::text FROM agentq.job ORDER BY scheduled_at",
+    );
+    let next = s.text(
+        "SELECT round(extract(epoch FROM next_fire_at - date_trunc('hour', now())) / 3600)::text FROM agentq.schedule",
+    );
+    (hours, next)
+}
+
+#[test]
+fn missed_slots_are_skipped_run_once_or_backfilled() {
+    assert_eq!(missed("skip"), (vec![], "7".to_owned()));
+    assert_eq!(missed("once"), (vec!["6".to_owned()], "7".to_owned()));
+    let all = ["1", "2", "3", "4", "5", "6"].map(str::to_owned).to_vec();
+    assert_eq!(missed("backfill"), (all, "7".to_owned()));
+}
+
+#[test]
+fn without_overlap_a_slot_is_left_out_while_the_last_job_goes_on() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}', p_overlap => false)");
+    eventually("slots are left out", || s.count("agentq.v_schedule WHERE skipped >= 2") == 1);
+    assert_eq!(s.count("agentq.job"), 1);
+    let job = s.text("SELECT last_job_id FROM agentq.v_schedule");
+    s.call("fn_job_claim('w')");
+    s.call(&format!("fn_job_ack('{job}', 'w')"));
+    eventually("the next one comes", || s.count("agentq.job") > 1);
+}
+
+#[test]
+fn a_schedule_is_paused_resumed_changed_and_removed() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}')");
+    assert_eq!(s.call("fn_schedule_pause('s')")["paused"], true);
+    let before = s.count("agentq.job");
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert_eq!(s.count("agentq.job"), before);
+    assert_eq!(s.call("fn_schedule_resume('s')")["code"], "resumed");
+    eventually("it fires again", || s.count("agentq.job") > before);
+    let backlog = s.text("SELECT bool_and(created_at - scheduled_at < interval '2 s') FROM agentq.job");
+    assert_eq!(backlog, "t", "slots that passed while it was paused were fired");
+    let changed = s.call("fn_schedule_set('s', '30 4 1 1 *', '{\"job_kind\": \"y\"}', 'Europe/Berlin', 'skip')");
+    assert_eq!((changed["code"].clone(), changed["missed"].clone()), (json!("updated"), json!("skip")));
+    let next = s
+        .text("SELECT array_length(next_five, 1) || ' ' || (next_five[1] = next_fire_at)::text FROM agentq.v_schedule");
+    assert_eq!(next, "5 true");
+    assert_eq!(
+        s.text("SELECT to_char(next_fire_at AT TIME ZONE 'Europe/Berlin', 'DD.MM. HH24:MI') FROM agentq.v_schedule"),
+        "01.01. 04:30"
+    );
+    assert_eq!(s.call("fn_schedule_remove('s')")["code"], "removed");
+    assert_eq!(s.count("agentq.v_schedule"), 0);
+}
+
+#[test]
+fn daylight_saving_is_seen_in_the_upcoming_times() {
+    let db = database();
+    let mut s = db.session();
+    s.run("SET timezone = 'UTC'");
+    let spring =
+        s.text("SELECT agentq.fn_schedule_upcoming('30 2 * * *', 'Europe/Berlin', 3, '2027-03-27 00:00:00+00')::text");
+    assert_eq!(spring, "{\"2027-03-27 01:30:00+00\",\"2027-03-28 01:00:00+00\",\"2027-03-29 00:30:00+00\"}");
+    let autumn =
+        s.text("SELECT agentq.fn_schedule_upcoming('30 2 * * *', 'Europe/Berlin', 2, '2027-10-30 12:00:00+00')::text");
+    assert_eq!(autumn, "{\"2027-10-31 00:30:00+00\",\"2027-11-01 01:30:00+00\"}");
+}
+
+#[test]
+fn a_wrong_schedule_is_refused_with_the_reason() {
+    let db = database();
+    let mut s = db.session();
+    for (call, code, message) in [
+        ("fn_schedule_set('s', 'often', '{\"job_kind\": \"x\"}')", "22023", "often"),
+        ("fn_schedule_set('s', '0 0 30 2 *', '{\"job_kind\": \"x\"}')", "22023", "0 0 30 2 *"),
+        ("fn_schedule_set('s', '@daily', '{\"job_kind\": \"x\"}', 'Mars/Olympus')", "22023", "Mars/Olympus"),
+        ("fn_schedule_set('s', '@daily', '{\"job_kind\": \"x\"}', p_missed => 'panic')", "22023", "panic"),
+        ("fn_schedule_set('s', '@daily', '{}')", "22023", "job_kind"),
+        ("fn_schedule_set('s', '@daily', '[]')", "22023", "a job"),
+        ("fn_schedule_set('s', '@daily', '{\"job_kind\": \"x\", \"colour\": 1}')", "22023", "colour"),
+        (
+            "fn_schedule_set('s', '@daily', '{\"job_kind\": \"x\", \"idempotency_key\": \"k\"}')",
+            "22023",
+            "idempotency_key",
+        ),
+        ("fn_schedule_set('s', '@daily', '{\"job_kind\": \"x\", \"queue\": \"none\"}')", "22023", "none"),
+        (
+            "fn_schedule_set('s', '@daily', '{\"job_kind\": \"x\", \"payload_json\": {\"secret\": 1}}')",
+            "22023",
+            "secret",
+        ),
+        ("fn_schedule_set(' ', '@daily', '{\"job_kind\": \"x\"}')", "22023", "p_schedule"),
+        ("fn_schedule_pause('none')", "P0002", "none"),
+        ("fn_schedule_remove('none')", "P0002", "none"),
+    ] {
+        let failure = s.fails(&format!("SELECT agentq.{call}"));
+        assert_eq!(failure.code, code, "{call}: {failure:?}");
+        assert!(failure.message.contains(message) && !failure.hint.is_empty(), "{call}: {failure:?}");
+    }
+    assert_eq!(s.count("agentq.schedule"), 0);
+}
