@@ -153,6 +153,31 @@ impl Cluster {
         Ok(())
     }
 
+    /// CPUs that the whole server takes while nothing else is asked of it.
+    pub fn cpu_during(&self, time: std::time::Duration) -> Result<f64, Failure> {
+        let before = self.cpu_of_all()?;
+        std::thread::sleep(time);
+        Ok((self.cpu_of_all()? - before) / time.as_secs_f64())
+    }
+
+    /// Seconds of CPU of the server's processes.
+    fn cpu_of_all(&self) -> Result<f64, Failure> {
+        let server = self.server.as_ref().ok_or("the server does not run")?.id().to_string();
+        let mut ticks = 0;
+        for entry in fs::read_dir("/proc")? {
+            let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else { continue };
+            // What follows the name in brackets: state, parent, …, and at 11 and 12 the times.
+            let Some((head, rest)) = stat.rsplit_once(") ") else { continue };
+            let fields: Vec<&str> = rest.split(' ').collect();
+            if head.starts_with(&format!("{server} (")) || fields.get(1) == Some(&server.as_str()) {
+                let number = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
+                ticks += number(11).unwrap_or_default() + number(12).unwrap_or_default();
+            }
+        }
+        // SAFETY: a plain question.
+        Ok(ticks as f64 / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64)
+    }
+
     /// Seconds of CPU that the sessions which have ended took, once all of the last ones have.
     pub fn cpu_of_sessions(&self) -> Result<f64, Failure> {
         std::thread::sleep(Duration::from_millis(200));

@@ -5,6 +5,7 @@
 //! with another, so that what disturbs the machine for a while disturbs all of them.
 
 mod cluster;
+mod engine;
 mod options;
 mod pgbench;
 mod pinned;
@@ -15,6 +16,7 @@ mod wal;
 mod workloads;
 
 use cluster::Cluster;
+use engine::Engine;
 use options::Options;
 use pinned::Pinned;
 use results::Results;
@@ -106,6 +108,11 @@ fn measure(options: &Options) -> Result<Results, Failure> {
             ));
             results.wal.push((system, wal));
         }
+    }
+    if options.wants(engine::NAME) {
+        let found = Engine::measure(&cluster, options)?;
+        say(&format!("engine: wake-up {:.2} ms, p99 {:.2} ms", found.wake_median, found.wake_p99));
+        results.engine = Some(found);
     }
     Ok(results)
 }

@@ -1,5 +1,6 @@
 //! The tables at the end, the CSV, and the figures that must be reached.
 
+use crate::engine::Engine;
 use crate::options::Options;
 use crate::results::{Results, median, spread};
 use crate::systems::{self, System};
@@ -12,6 +13,12 @@ use std::path::{Path, PathBuf};
 const CLAIM_ACK_TO_NAIVE: f64 = 1.5;
 /// Under a pinned snapshot, agentq must keep such a share of its speed.
 const PINNED_KEPT: f64 = 0.9;
+
+/// A waiting claim must have its job within so many milliseconds: at the median, and 99 times in 100.
+const WAKE_MEDIAN: f64 = 2.0;
+const WAKE_P99: f64 = 10.0;
+/// With NOTIFY on, such a share of the enqueues must be left.
+const NOTIFY_KEPT: f64 = 0.95;
 
 /// Prints the tables, writes the CSV, and returns the figures that were missed.
 pub fn publish(results: &Results, options: &Options) -> Result<Vec<String>, Failure> {
@@ -53,6 +60,9 @@ fn tables(results: &Results, options: &Options) -> Result<String, Failure> {
     }
     if !results.wal.is_empty() {
         wal(&mut text, results)?;
+    }
+    if let Some(found) = &results.engine {
+        engine(&mut text, found)?;
     }
     Ok(text)
 }
@@ -111,12 +121,39 @@ fn wal(text: &mut String, results: &Results) -> fmt::Result {
     Ok(())
 }
 
+fn engine(text: &mut String, found: &Engine) -> fmt::Result {
+    writeln!(text, "\n| engine | figure |")?;
+    writeln!(text, "|---|---|")?;
+    writeln!(
+        text,
+        "| commit of an enqueue to return of a waiting claim, median of {} | {:.2} ms |",
+        found.wakes, found.wake_median
+    )?;
+    writeln!(text, "| the same, 99 in 100 | {:.2} ms |", found.wake_p99)?;
+    writeln!(text, "| CPU of the whole server, idle | {:.2} thousandths of one |", found.idle_cpu * 1e3)?;
+    writeln!(text, "| the same with 64 waiting claims | {:.2} thousandths of one |", found.waiting_cpu * 1e3)?;
+    writeln!(text, "| WAL, idle | {:.0} bytes per minute |", found.idle_wal)?;
+    writeln!(text, "| enqueue by 16 clients, NOTIFY on ÷ off | {:.3} |", found.notify)
+}
+
 fn kept(results: &Results, system: System) -> Option<f64> {
     median(results.pinned(system).map(|pinned| pinned.kept()))
 }
 
 fn missed(results: &Results) -> Vec<String> {
     let mut missed = Vec::new();
+    if let Some(found) = &results.engine {
+        if found.wake_median >= WAKE_MEDIAN || found.wake_p99 >= WAKE_P99 {
+            missed.push(format!(
+                "a waiting claim has its job after {:.2} ms, p99 {:.2}, and {WAKE_MEDIAN} and {WAKE_P99} are to be reached",
+                found.wake_median, found.wake_p99
+            ));
+        }
+        if found.notify < NOTIFY_KEPT {
+            missed
+                .push(format!("NOTIFY leaves {:.1}% of the enqueues, and 95% are to be reached", found.notify * 100.0));
+        }
+    }
     if let Some(ratio) = results.ratio(Workload::ClaimAck, System::Naive)
         && ratio < CLAIM_ACK_TO_NAIVE
     {

@@ -1,5 +1,6 @@
 //! What was measured, and the middle and the spread of it.
 
+use crate::engine::Engine;
 use crate::pinned::Pinned;
 use crate::systems::System;
 use crate::wal::Wal;
@@ -16,6 +17,7 @@ pub struct Results {
     pub cpu: Vec<(Workload, System, f64)>,
     pub pinned: Vec<(System, Pinned)>,
     pub wal: Vec<(System, Wal)>,
+    pub engine: Option<Engine>,
 }
 
 impl Results {

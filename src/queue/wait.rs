@@ -59,7 +59,7 @@ fn until_called(waiting: &Waiting, deadline: i64) {
     loop {
         let now = clock::real_now();
         // What has fallen due is the engine's to make ready, if it is there and quick.
-        let due = hints::next_due().map(|due| if engine { due + GRACE_US } else { due });
+        let due = hints::next_due().map(|due| if engine { due.saturating_add(GRACE_US) } else { due });
         let wake_at = deadline.min(look_at).min(due.unwrap_or(look_at));
         if wake_at <= now {
             return;

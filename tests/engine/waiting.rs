@@ -199,3 +199,32 @@ fn without_the_preload_a_waiting_claim_looks_again() {
     let job = db.session().enqueue("x");
     assert_eq!(claim.join().expect("it ends")["job_id"], job.as_str());
 }
+
+#[test]
+fn waiting_claims_sleep() {
+    let db = database();
+    let mut doomed: Vec<(String, JoinHandle<_>)> = Vec::new();
+    for _ in 0..20 {
+        let mut s = db.session();
+        let pid = s.text("SELECT pg_backend_pid()");
+        let call = "SELECT agentq.fn_job_claim('w', 'x', p_wait => '5 s')";
+        doomed.push((pid, std::thread::spawn(move || s.0.simple_query(call).is_ok())));
+    }
+    eventually("they wait", || waiters(&db) == 20);
+    // Hundredths of a second of CPU: claims that looked again and again would take all there is.
+    let used = || -> u64 {
+        let count = |pid: &str| -> u64 {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+            let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
+            fields[11].parse::<u64>().expect("a number") + fields[12].parse::<u64>().expect("a number")
+        };
+        doomed.iter().map(|(pid, _)| count(pid)).sum()
+    };
+    let before = used();
+    std::thread::sleep(Duration::from_secs(2));
+    let after = used();
+    assert!(after - before < 40, "{} hundredths of a second", after - before);
+    for (_, claim) in doomed {
+        assert!(claim.join().expect("it ends"));
+    }
+}
