@@ -21,7 +21,7 @@ ALTER TABLE agentq.queue_heartbeat ADD COLUMN freshness text NOT NULL DEFAULT 'f
 ALTER TABLE agentq.queue_heartbeat
     ADD CONSTRAINT queue_heartbeat_freshness_check CHECK (freshness IN ('fresh', 'warning', 'stale'));
 COMMENT ON COLUMN agentq.queue_heartbeat.freshness IS 'fresh, warning or stale, as the engine last found it.';
-CREATE INDEX job_done_finished_idx ON agentq.job_done USING brin (finished_at) WITH (pages_per_range = 16);
+CREATE INDEX job_done_finished_idx ON agentq.job_done USING brin (finished_at) WITH (pages_per_range = 16, autosummarize = on);
 
 CREATE FUNCTION agentq.fn_schedule_upcoming(
 	"p_cron" TEXT,
@@ -427,7 +427,6 @@ CREATE FUNCTION agentq.fn_handler_register(
 	"p_role" TEXT DEFAULT NULL,
 	"p_options" jsonb DEFAULT NULL
 ) RETURNS jsonb
-SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'fn_handler_register_wrapper';

@@ -9,11 +9,13 @@
 
 use crate::json::Jsonb;
 use pgrx::datum::DatumWithOid;
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::spi::Spi;
-use pgrx::{FromDatum, IntoDatum, pg_sys};
+use pgrx::{FromDatum, IntoDatum, PgSqlErrorCode, PgTryBuilder, pg_sys};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
 /// A statement and the types of its parameters.
@@ -58,6 +60,12 @@ struct Plan {
     generation: Cell<i32>,
 }
 
+static EXTENSION_OWNER: Statement = Statement {
+    sql: "SELECT extowner FROM pg_catalog.pg_extension WHERE extname = 'agentq'",
+    types: &[],
+    pinned: true,
+};
+
 thread_local! {
     static PLANS: RefCell<HashMap<*const u8, Rc<Plan>>> = RefCell::default();
 }
@@ -73,6 +81,65 @@ pub fn connect<R>(work: impl FnOnce(&Db) -> R) -> R {
 /// Runs `work` with a connection, and hands its answer out of it.
 pub fn answer(work: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
     connect(|db| work(db).beyond_connection())
+}
+
+/// As `answer`, with the rights of the extension's owner, for a function that has those of its caller.
+pub fn answer_as_owner(work: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
+    connect(|db| {
+        let owner: pg_sys::Oid = db.run(&EXTENSION_OWNER, &[]).must(1);
+        // SAFETY: the rights are put back below; after an error the abort of the transaction, or
+        // of the subtransaction in which it is caught, puts them back.
+        unsafe {
+            let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+            pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+            pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+            let answer = work(db).beyond_connection();
+            pg_sys::SetUserIdAndSecContext(user, context);
+            answer
+        }
+    })
+}
+
+/// An error that was caught.
+pub struct Caught {
+    pub code: PgSqlErrorCode,
+    pub message: String,
+}
+
+/// Runs `work`; an error is returned.
+pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
+    let read = |error: CaughtError| match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => {
+            Err(Caught { code: report.sql_error_code(), message: report.message().to_owned() })
+        }
+    };
+    PgTryBuilder::new(AssertUnwindSafe(|| Ok(work()))).catch_others(read).catch_rust_panic(read).execute()
+}
+
+/// Runs `work` in a subtransaction; an error undoes what it did, and is returned. A cancel goes on.
+pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
+    // SAFETY: what PL/pgSQL does around a block with an exception handler.
+    let result = unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let result = caught(work);
+        match &result {
+            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
+            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        result
+    };
+    if let Err(error) = &result
+        && error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED
+    {
+        crate::error::raise(error.code, error.message.clone(), "What it had done is undone.")
+    }
+    result
 }
 
 /// Whether the caller has opened a transaction, and so decides when it ends.

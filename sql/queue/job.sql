@@ -126,7 +126,7 @@ CREATE TABLE agentq.job_done (
     CONSTRAINT job_done_attempt_check CHECK (num_nulls(outcome, lease_token, lease_owner) IN (0, 3))
 );
 -- Hardly any work for an ack; lets the engine find what has finished in the last minute.
-CREATE INDEX job_done_finished_idx ON agentq.job_done USING brin (finished_at) WITH (pages_per_range = 16);
+CREATE INDEX job_done_finished_idx ON agentq.job_done USING brin (finished_at) WITH (pages_per_range = 16, autosummarize = on);
 COMMENT ON TABLE agentq.job_done IS 'Storage: finished jobs, each with the attempt that ended it. Written once.';
 COMMENT ON COLUMN agentq.job_done.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_done.lease_token IS 'Token of the last attempt; NULL: it ended while nobody held it.';

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "a hook into the server's commands")]
 
+use crate::shared::notices;
 use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, State};
 use pgrx::prelude::*;
@@ -35,36 +36,41 @@ fn wanted(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
             }
             (*rename).subname
         } else if is_a(statement, pg_sys::NodeTag::T_AlterDatabaseStmt) {
-            (*statement.cast::<pg_sys::AlterDatabaseStmt>()).dbname
+            let alter = statement.cast::<pg_sys::AlterDatabaseStmt>();
+            option((*alter).options, c"tablespace")?;
+            (*alter).dbname
         } else if is_a(statement, pg_sys::NodeTag::T_CreatedbStmt) {
-            template((*statement.cast::<pg_sys::CreatedbStmt>()).options)?
+            option((*statement.cast::<pg_sys::CreatedbStmt>()).options, c"template")?
         } else {
             return None;
         };
-        Some(pg_sys::get_database_oid(name, true)).filter(|oid| *oid != pg_sys::InvalidOid)
+        let database = pg_sys::get_database_oid(name, true);
+        // Of others, the command will be refused: nobody has to leave for it.
+        (database != pg_sys::InvalidOid && pg_sys::pg_database_ownercheck(database, pg_sys::GetUserId()))
+            .then_some(database)
     }
 }
 
-/// The database that a new one is copied from, if it is named.
-unsafe fn template(options: *mut pg_sys::List) -> Option<*mut c_char> {
+/// The text of an option of a command, if it is given.
+unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<*mut c_char> {
     // SAFETY: the options are a list of DefElem; defGetString reads the value of one.
     unsafe {
         let length = options.as_ref().map_or(0, |list| list.length);
         (0..length)
             .map(|place| (*(*options).elements.add(place as usize)).ptr_value.cast::<pg_sys::DefElem>())
-            .find(|option| CStr::from_ptr((**option).defname) == c"template" && !(**option).arg.is_null())
+            .find(|option| CStr::from_ptr((**option).defname) == name && !(**option).arg.is_null())
             .map(|option| pg_sys::defGetString(option))
     }
 }
 
 /// Asks the workers of a database to leave, and waits until they have, for some seconds at most.
-fn hold(database: u32) -> bool {
+fn hold(database: u32) {
     let Some(workers) = seats::with_seat(database, |seat| {
         seat.hold();
         seat.excused = seat.worker.is_some();
         std::iter::once(seat.worker).chain(seat.sql.map(|sql| sql.process)).collect::<Vec<_>>()
     }) else {
-        return false;
+        return;
     };
     workers.iter().for_each(|worker| worker.terminate());
     for _ in 0..500 {
@@ -73,7 +79,6 @@ fn hold(database: u32) -> bool {
         }
         sleep(10_000);
     }
-    true
 }
 
 fn release(database: u32) {
@@ -119,16 +124,16 @@ unsafe extern "C-unwind" fn process_utility(
     };
     // SAFETY: the server passes a statement.
     let database = wanted(unsafe { (*statement).utilityStmt }).map(|oid| oid.to_u32());
-    match database.filter(|database| hold(*database)) {
-        None => go_on(),
-        Some(database) => PgTryBuilder::new(AssertUnwindSafe(|| {
-            go_on();
-            // SAFETY: as above.
-            if unsafe { is_a((*statement).utilityStmt, pg_sys::NodeTag::T_DropdbStmt) } {
-                seats::with_seat(database, |seat| *seat = seats::NO_SEAT);
-            }
-        }))
-        .finally(|| release(database))
-        .execute(),
-    }
+    let Some(database) = database else { return go_on() };
+    PgTryBuilder::new(AssertUnwindSafe(|| {
+        hold(database);
+        go_on();
+        // SAFETY: as above.
+        if unsafe { is_a((*statement).utilityStmt, pg_sys::NodeTag::T_DropdbStmt) } {
+            seats::with_seat(database, |seat| *seat = seats::NO_SEAT);
+            notices::take_of(database);
+        }
+    }))
+    .finally(|| release(database))
+    .execute()
 }

@@ -158,7 +158,7 @@ impl Started {
         let Ok(databases) = transaction(databases) else { return };
         let full = seats::with(|seats| {
             for seat in seats.all() {
-                if !databases.contains(&seat.database) && !seat.worker.is_some() {
+                if !databases.contains(&seat.database) && !seat.worker.is_some() && seat.state != State::Wanted {
                     *seat = seats::NO_SEAT;
                 }
             }
@@ -297,7 +297,8 @@ impl Started {
     fn pause(&self, now: Micros) -> i64 {
         let next = seats::with(|seats| {
             let retries = seats.all().flat_map(|seat| {
-                let waits = (seat.state == State::Waiting).then_some(seat.retry_at);
+                let waits = (seat.state == State::Waiting && guc::ENGINE.get() && !seat.is_held())
+                    .then_some(seat.retry_at.max(now + 100_000));
                 let held = seat.is_held().then_some(now + 1_000_000);
                 let sql = seat.sql.iter().filter(|sql| sql.retry_at > now).map(|sql| sql.retry_at).min();
                 waits.into_iter().chain(held).chain(sql)

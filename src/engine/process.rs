@@ -3,11 +3,9 @@
 
 #![allow(unsafe_code, reason = "signals, connections and transactions of a background worker")]
 
-use pgrx::PgTryBuilder;
-use pgrx::pg_sys::panic::CaughtError;
+use crate::db;
 use pgrx::prelude::*;
 use std::ffi::CStr;
-use std::panic::AssertUnwindSafe;
 
 /// Settings of the engine's own sessions, whatever the server's defaults are.
 const SETTINGS: [(&CStr, &CStr); 5] = [
@@ -78,7 +76,7 @@ pub fn transaction<R>(work: impl FnOnce() -> R) -> Result<R, String> {
         pg_sys::StartTransactionCommand();
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
     }
-    let result = caught(|| {
+    let result = db::caught(|| {
         let result = work();
         // SAFETY: pushed and started above.
         unsafe {
@@ -93,20 +91,5 @@ pub fn transaction<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     }
     // SAFETY: reports what this session did to the statistics, outside a transaction.
     unsafe { pg_sys::pgstat_report_stat(false) };
-    result
-}
-
-/// Runs `work`; an error is returned as its message.
-pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    PgTryBuilder::new(AssertUnwindSafe(|| Ok(work())))
-        .catch_others(|error| Err(message(&error)))
-        .catch_rust_panic(|error| Err(message(&error)))
-        .execute()
-}
-
-fn message(error: &CaughtError) -> String {
-    match error {
-        CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => report.message().to_owned(),
-        CaughtError::RustPanic { ereport, .. } => ereport.message().to_owned(),
-    }
+    result.map_err(|error| error.message)
 }

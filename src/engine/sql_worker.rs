@@ -37,6 +37,9 @@ pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
     // SAFETY: the callback is a plain function.
     unsafe { pg_sys::before_shmem_exit(Some(leave), argument) };
     connect(Some(database));
+    if seats::with_seat(database, |seat| seat.is_held()).unwrap_or(true) {
+        return;
+    }
     let name = executor_name(number);
     let left = seats::with_seat(database, |seat| {
         let sql = &mut seat.sql[number];
@@ -50,22 +53,22 @@ pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
     transaction(|| heartbeat::tick_for(&name, "PG_worker", None, clock::now())).ok();
     loop {
         reload_if_asked();
+        // Read again before each job: a handler may have been changed, removed or switched off.
         let handlers = transaction(|| if is_open() { db::connect(handlers::all) } else { Vec::new() });
         let handlers = handlers.unwrap_or_default();
-        // A place among the waiters is taken before the look, so that no job can slip in between.
+        // A place among the waiters is taken before the look, so that no job can slip in between,
+        // and given up before the job runs, so that calls go to those who are free.
         let tags = transaction(|| lane_tags(&handlers)).unwrap_or_default();
         let waiting = if tags.is_empty() { None } else { Waiting::join(&tags) };
-        let mut found = false;
-        while let Some(job) = claim_one(&name, &handlers) {
-            found = true;
-            run(number, &name, &handlers, job);
-            reload_if_asked();
-        }
-        report(None);
-        if !found {
+        let job = claim_one(&name, &handlers);
+        if job.is_none() {
+            report(None);
             sleep(LOOK_EVERY_US);
         }
         drop(waiting);
+        if let Some(job) = job {
+            run(number, &name, &handlers, job);
+        }
     }
 }
 
@@ -155,8 +158,15 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) {
             error!("the job's lease was lost meanwhile");
         }
     });
+    // SAFETY: the timer of the server's is put to rest, however the handler ended, and so is a
+    // cancel that it may have asked for since.
+    let timed_out = unsafe {
+        disable_timeout(STATEMENT_TIMEOUT, true);
+        pg_sys::QueryCancelPending = 0;
+        get_timeout_indicator(STATEMENT_TIMEOUT, true)
+    };
     if let Err(error) = outcome {
-        let class = if error.contains("statement timeout") { "timeout" } else { "handler_error" };
+        let class = if timed_out { "timeout" } else { "handler_error" };
         let failed = transaction(|| finish::fail(job.id, name, &error, Some(class), Some(job.token)));
         if let Err(error) = failed {
             warning!("agentq: the failure of job {} could not be recorded: {error}", job.id);
@@ -184,6 +194,7 @@ fn execute_plain(sql: &CStr) {
 unsafe extern "C" {
     fn enable_timeout_after(id: i32, delay_ms: i32);
     fn disable_timeout(id: i32, keep_indicator: bool);
+    fn get_timeout_indicator(id: i32, reset: bool) -> bool;
 }
 /// The place of statement_timeout in the server's list of timeouts.
 const STATEMENT_TIMEOUT: i32 = 3;
@@ -193,9 +204,12 @@ fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
     let Some(role) = handlers::role_id(&handler.role) else {
         error!("the handler's role \"{}\" is gone", handler.role)
     };
-    let by_superuser = handlers::role_id(&handler.registered_by).is_some_and(handlers::is_superuser);
-    if handlers::is_superuser(role) && !by_superuser {
+    let by = handlers::role_id(&handler.registered_by);
+    if handlers::is_superuser(role) && !by.is_some_and(handlers::is_superuser) {
         error!("the handler's role \"{}\" has become a superuser", handler.role)
+    }
+    if !by.is_some_and(|by| handlers::is_member(by, role)) {
+        error!("{}, who registered the handler, is no member of its role \"{}\"", handler.registered_by, handler.role)
     }
     let sql = CString::new(handler.sql.as_str()).unwrap_or_default();
     db::connect(|_| {
@@ -225,7 +239,9 @@ fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
             }
             let result = first_value().map(Jsonb::beyond_connection);
             // Nothing may be left to run at the end of the transaction, with other rights.
+            // A trigger that fires now may defer others again: these are fired until none is left.
             execute_plain(c"SET CONSTRAINTS ALL IMMEDIATE");
+            pg_sys::AfterTriggerFireDeferred();
             execute_plain(c"CLOSE ALL");
             disable_timeout(STATEMENT_TIMEOUT, false);
             pg_sys::SetUserIdAndSecContext(user, context);

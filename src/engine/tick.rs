@@ -1,11 +1,9 @@
 //! Running the chores by hand, for servers without the background workers.
 
-#![allow(unsafe_code, reason = "subtransactions")]
-
 use super::chores::{self, CHORES, Chore, Next, Outcome};
-use super::process::caught;
 use crate::base::clock;
 use crate::base::settings::Settings;
+use crate::db;
 use crate::error::raise;
 use crate::json::Jsonb;
 use crate::queue::answer;
@@ -46,7 +44,7 @@ fn fn_engine_announce() {
 /// Runs one chore. An error undoes what it did, is recorded, and stops no other.
 fn tick(chore: &Chore) -> Value {
     let began = clock::real_now();
-    let result = in_subtransaction(|| {
+    let result = db::attempt(|| {
         let mut rows = 0;
         for _ in 0..ROUNDS {
             let outcome = (chore.run)();
@@ -56,7 +54,8 @@ fn tick(chore: &Chore) -> Value {
             }
         }
         Outcome::rows(rows)
-    });
+    })
+    .map_err(|error| error.message);
     let ended = clock::real_now();
     chores::record(chore.name, &result, began, ended, ended + chore.every_us);
     let (rows, error) = match &result {
@@ -64,21 +63,4 @@ fn tick(chore: &Chore) -> Value {
         Err(error) => (0, Some(error.as_str())),
     };
     json!({"chore": chore.name, "rows": rows, "error": error, "seconds": (ended - began) as f64 / 1e6})
-}
-
-fn in_subtransaction<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    // SAFETY: what PL/pgSQL does around a block with an exception handler.
-    unsafe {
-        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
-        pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        pg_sys::MemoryContextSwitchTo(context);
-        let result = caught(work);
-        match &result {
-            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
-            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
-        }
-        pg_sys::MemoryContextSwitchTo(context);
-        pg_sys::CurrentResourceOwner = owner;
-        result
-    }
 }

@@ -20,6 +20,8 @@ const LONGEST_PAUSE_US: i64 = 300_000_000;
 /// A run that did nothing is written down this often, in microseconds; one that did something, or
 /// failed, always.
 const WRITE_EVERY_US: i64 = 60_000_000;
+/// What could not be moved is tried again after so long, in microseconds.
+const AGAIN_US: i64 = 50_000;
 /// Whether the extension is still there is asked this often, in microseconds.
 const CHECK_EVERY_US: i64 = 1_000_000;
 
@@ -29,6 +31,8 @@ struct Turn {
     due_at: Micros,
     failures: u32,
     written_at: Micros,
+    began: Micros,
+    is_on: bool,
 }
 
 #[pg_guard]
@@ -47,8 +51,19 @@ pub extern "C-unwind" fn agentq_worker_main(database: pg_sys::Datum) {
         return;
     }
     connect(Some(database.value() as u32));
+    let held = seats::with_seat(my_database(), |seat| {
+        seat.excused |= seat.is_held();
+        seat.is_held()
+    });
+    if held != Some(false) {
+        return;
+    }
     if matches!(extension(), Extension::None) {
-        seats::with_seat(my_database(), |seat| seat.state = State::Absent);
+        // Unless it has been made meanwhile.
+        seats::with_seat(my_database(), |seat| {
+            seat.excused = std::mem::take(&mut seat.news);
+            seat.state = if seat.excused { State::Wanted } else { State::Absent };
+        });
         return;
     }
     seats::begin_work();
@@ -103,8 +118,10 @@ fn extension() -> Extension {
 /// Turns until the extension is dropped.
 fn run() {
     let now = clock::real_now();
-    let mut turns: Vec<Turn> =
-        CHORES.iter().map(|chore| Turn { chore, due_at: now, failures: 0, written_at: 0 }).collect();
+    let mut turns: Vec<Turn> = CHORES
+        .iter()
+        .map(|chore| Turn { chore, due_at: now, failures: 0, written_at: 0, began: 0, is_on: true })
+        .collect();
     let (mut checked_at, mut notified_at, mut ours) = (0, 0, false);
     loop {
         reload_if_asked();
@@ -135,14 +152,19 @@ fn run() {
                     wake_at = wake_at.min(allowed_at);
                 }
             }
-            if hints::next_due().is_some_and(|due| due <= now) {
-                let promotes = |turn: &&mut Turn| turn.chore.name == "promote_due" && turn.failures == 0;
+            // A job that is due and cannot be moved (someone has it locked) is not tried all the time.
+            let next_due = hints::next_due();
+            let promotes = |turn: &&mut Turn| {
+                turn.chore.name == "promote_due" && turn.failures == 0 && turn.is_on && turn.began + AGAIN_US <= now
+            };
+            if next_due.is_some_and(|due| due <= now) {
                 turns.iter_mut().filter(promotes).for_each(|turn| turn.due_at = 0);
             }
             for turn in turns.iter_mut().filter(|turn| turn.due_at <= now) {
                 turn.take();
             }
-            wake_at = turns.iter().map(|turn| turn.due_at).chain(hints::next_due()).fold(wake_at, i64::min);
+            let due = hints::next_due().map(|due| due.max(now + AGAIN_US));
+            wake_at = turns.iter().map(|turn| turn.due_at).chain(due).fold(wake_at, i64::min);
         }
         report(None);
         sleep((wake_at - clock::real_now()).max(0));
@@ -164,6 +186,7 @@ impl Turn {
     fn take(&mut self) {
         report(Some(self.chore.activity));
         let began = clock::real_now();
+        self.began = began;
         let mut every_us = self.chore.every_us;
         let result = transaction(|| {
             chores::settings_of(self.chore).map(|every| {
@@ -175,8 +198,12 @@ impl Turn {
         let name = self.chore.name;
         match result {
             // Switched off by an operator: look again in a while.
-            Ok(None) => self.due_at = ended + 10_000_000,
+            Ok(None) => {
+                self.is_on = false;
+                self.due_at = ended + 10_000_000;
+            }
             Ok(Some(outcome)) => {
+                self.is_on = true;
                 let recovered = std::mem::take(&mut self.failures) > 0;
                 self.due_at = outcome.next_at(began, every_us);
                 if recovered || outcome.rows > 0 || ended - self.written_at >= WRITE_EVERY_US {

@@ -59,12 +59,21 @@ pub fn role_id(name: &str) -> Option<pg_sys::Oid> {
     Some(unsafe { pg_sys::get_role_oid(name.as_ptr(), true) }).filter(|id| *id != pg_sys::InvalidOid)
 }
 
+/// Whether a role has the rights of another.
+pub fn is_member(member: pg_sys::Oid, role: pg_sys::Oid) -> bool {
+    // SAFETY: looks the roles up.
+    unsafe { pg_sys::is_member_of_role(member, role) }
+}
+
 pub fn is_superuser(role: pg_sys::Oid) -> bool {
     // SAFETY: looks the role up.
     unsafe { pg_sys::superuser_arg(role) }
 }
 
-#[pg_extern(security_definer)]
+/// Runs with the rights of the caller, because only these say who the caller is: inside another
+/// function's rights, or in a worker, the outer user may be someone else. The row is then written
+/// with the rights of the extension's owner.
+#[pg_extern]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_handler_register(
     p_job_kind: Option<&str>,
@@ -74,21 +83,21 @@ fn fn_handler_register(
 ) -> Jsonb {
     let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
     let sql = input::name("p_sql", required("p_sql", p_sql), LONGEST_SQL).or_raise();
-    // SAFETY: a plain variable of the server's: who called, whatever the function's own rights are.
-    let caller = unsafe { pg_sys::GetOuterUserId() };
+    // SAFETY: a plain variable of the server's: whose rights are in force.
+    let caller = unsafe { pg_sys::GetUserId() };
     let caller_name = role_name(caller);
     let role = p_role.unwrap_or(&caller_name);
     check_role(role, caller);
     let options = p_options.map(|o| o.parse("p_options").and_then(options).or_raise()).unwrap_or_default();
     let queue = options.queue.unwrap_or_else(|| input::DEFAULT_QUEUE.to_owned());
-    super::enqueue::find_queue(&Settings::current(), &queue).or_raise();
     hints::stir();
-    db::answer(|db| {
+    db::answer_as_owner(|db| {
+        super::enqueue::find_queue(&Settings::current(), &queue).or_raise();
         let args = [
             kind.into(),
             sql.into(),
             role.into(),
-            queue.into(),
+            queue.as_str().into(),
             options.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT).into(),
             options.enabled.unwrap_or(true).into(),
             caller_name.as_str().into(),
@@ -112,8 +121,7 @@ fn check_role(name: &str, caller: pg_sys::Oid) {
             "Create it first: CREATE ROLE …",
         )
     };
-    // SAFETY: looks the roles up.
-    if !unsafe { pg_sys::is_member_of_role(caller, role) } {
+    if !is_member(caller, role) {
         raise(
             PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("you are not a member of the role \"{name}\", so its rights are not yours to give"),

@@ -264,7 +264,8 @@ pub fn stir() {
 /// Tells those who wait what this transaction has brought.
 fn tell(transaction: &Transaction) {
     let mut wake_engine = transaction.waits || transaction.stirs;
-    let notify = Settings::loaded().is_none_or(|settings| settings.notify_enabled);
+    // Without the engine nobody would tell.
+    let notify = Settings::loaded().is_none_or(|settings| settings.notify_enabled) && seats::engine_runs();
     for brought in &transaction.brought {
         let tag = LaneName::Kind(brought.queue_id, &brought.kind).tag();
         waiters::wake(&[tag, LaneName::Any(brought.queue_id).tag()], brought.jobs);
@@ -309,6 +310,14 @@ fn lower(moved: &[Moved]) {
     }
 }
 
+/// What was taken is there again: for the marks, and for claims that wait.
+fn put_back(left: &[Moved]) {
+    lower(left);
+    for row in left {
+        waiters::wake(&[row.tag], usize::MAX);
+    }
+}
+
 /// Runs after the transaction's changes have become visible to others, or have been undone.
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction_end(event: pg_sys::XactEvent::Type, _arg: *mut core::ffi::c_void) {
@@ -331,7 +340,7 @@ unsafe extern "C-unwind" fn at_transaction_end(event: pg_sys::XactEvent::Type, _
             lower(&uncovered);
         }
     } else {
-        lower(&transaction.left);
+        put_back(&transaction.left);
     }
     if transaction.began != 0
         && let Some(seat) = seat()
@@ -351,6 +360,6 @@ unsafe extern "C-unwind" fn at_subtransaction_end(
     _arg: *mut core::ffi::c_void,
 ) {
     if event == pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB {
-        TRANSACTION.with_borrow(|transaction| lower(&transaction.left));
+        TRANSACTION.with_borrow(|transaction| put_back(&transaction.left));
     }
 }

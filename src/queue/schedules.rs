@@ -9,6 +9,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
+use crate::events;
 use crate::json::Jsonb;
 use agentq_core::input;
 use agentq_core::schedule::{Missed, Rule};
@@ -173,9 +174,38 @@ pub fn fire_due(now: Micros) -> (i64, Option<Micros>) {
                 last_job_id: row.get(8),
             });
         });
-        let fired = due.iter().map(|schedule| fire(db, schedule, now)).sum();
+        let fired = due.iter().map(|schedule| fire_or_report(db, schedule, now)).sum();
         let next = db.run(&SCHEDULE_NEXT, &[]).get::<TimestampWithTimeZone>(1).map(|at| at.into_inner());
         (fired, next)
+    })
+}
+
+/// Fires a schedule. One whose job is not accepted any more is reported and goes on with its next
+/// slot, or, if it has none, is paused; it keeps no other from firing.
+fn fire_or_report(db: &Db, schedule: &Due, now: Micros) -> i64 {
+    db::attempt(|| fire(db, schedule, now)).unwrap_or_else(|error| {
+        let next = Rule::parse(&schedule.cron, &schedule.timezone).ok().and_then(|rule| rule.next_after(now));
+        let name = schedule.name.as_str();
+        warning!("agentq: schedule \"{name}\" could not fire: {}", error.message);
+        events::emit(db, "schedule.failed", name, json!({"error": error.message}), now);
+        match next {
+            Some(next) => {
+                let args = [
+                    name.into(),
+                    timestamp(next).into(),
+                    None::<TimestampWithTimeZone>.into(),
+                    schedule.last_job_id.into(),
+                    0_i64.into(),
+                    0_i64.into(),
+                ];
+                db.run(&SCHEDULE_FIRED, &args);
+            }
+            None => {
+                let none = None::<TimestampWithTimeZone>;
+                db.run(&SCHEDULE_PAUSE, &[name.into(), true.into(), none.into(), timestamp(now).into()]);
+            }
+        }
+        0
     })
 }
 

@@ -57,16 +57,19 @@ fn until_called(waiting: &Waiting, deadline: i64) {
     let began = clock::real_now();
     let look_at = began + if engine { LOOK_EVERY_US } else { LOOK_WITHOUT_ENGINE_US };
     loop {
+        if waiting.was_woken() {
+            return;
+        }
         let now = clock::real_now();
-        // What has fallen due is the engine's to make ready, if it is there and quick.
-        let due = hints::next_due().map(|due| if engine { due.saturating_add(GRACE_US) } else { due });
+        // What has fallen due is the engine's to make ready, if it is there and quick. What was due
+        // before was just looked for: it is not for this claim.
+        let due = hints::next_due()
+            .filter(|due| *due > began)
+            .map(|due| if engine { due.saturating_add(GRACE_US) } else { due });
         let wake_at = deadline.min(look_at).min(due.unwrap_or(look_at));
         if wake_at <= now {
             return;
         }
         sleep(wake_at - now);
-        if waiting.was_woken() {
-            return;
-        }
     }
 }

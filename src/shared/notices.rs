@@ -80,6 +80,11 @@ pub fn add(tag: u64, queue_id: i32, kind: &str, jobs: usize) -> bool {
 
 /// Takes what the listeners of this database are to be told.
 pub fn take() -> Vec<Notice> {
+    take_of(my_database())
+}
+
+/// Takes what the listeners of a database are to be told; of one that is dropped, to forget it.
+pub fn take_of(database: u32) -> Vec<Notice> {
     if !is_preloaded() {
         return Vec::new();
     }
@@ -88,7 +93,7 @@ pub fn take() -> Vec<Notice> {
     let mut kept = 0;
     for place in 0..pending.count {
         let notice = pending.notices[place];
-        if notice.database == my_database() {
+        if notice.database == database {
             taken.push(notice);
         } else {
             pending.notices[kept] = notice;

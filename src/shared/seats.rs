@@ -153,9 +153,12 @@ impl Seats {
     /// The seat of a database, made if there is room.
     pub fn find_or_make(&mut self, database: u32) -> Option<&mut Seat> {
         let known = self.seats.iter().position(|seat| seat.database == database);
-        let place = known.or_else(|| self.seats.iter().position(|seat| seat.database == 0))?;
+        let free = |seat: &Seat| seat.database == 0;
+        // A database without the extension keeps its seat only while there is room.
+        let idle = |seat: &Seat| seat.state == State::Absent && !seat.worker.is_some() && !seat.is_held();
+        let place = known.or_else(|| self.seats.iter().position(free)).or_else(|| self.seats.iter().position(idle))?;
         let seat = &mut self.seats[place];
-        if seat.database == 0 {
+        if seat.database != database {
             *seat = Seat { database, ..NO_SEAT };
         }
         Some(seat)

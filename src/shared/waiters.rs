@@ -64,7 +64,8 @@ pub struct Waiting(());
 impl Waiting {
     /// None: there is no place, or no shared memory.
     pub fn join(tags: &[u64]) -> Option<Waiting> {
-        if !is_preloaded() {
+        // A handler's own claim, inside the process that waits for handlers' jobs, has no place.
+        if !is_preloaded() || MY_PLACE.get().is_some() {
             return None;
         }
         leave_at_exit();
@@ -106,7 +107,9 @@ fn leave() {
         COUNT.get().fetch_sub(1, SeqCst);
         left
     };
-    if left.woken {
+    if left.woken && left.lanes == 0 {
+        wake_all();
+    } else if left.woken {
         for tag in &left.tags[..left.lanes as usize] {
             wake(&[*tag], 1);
         }

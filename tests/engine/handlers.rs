@@ -126,6 +126,14 @@ fn a_handler_leaves_nothing_behind_that_runs_with_other_rights() {
              $$ BEGIN INSERT INTO evil.log VALUES (current_user); RETURN NULL; END $$;
          CREATE CONSTRAINT TRIGGER later AFTER INSERT ON evil.t DEFERRABLE INITIALLY DEFERRED
              FOR EACH ROW EXECUTE FUNCTION evil.note();
+         CREATE TABLE evil.second (x int);
+         CREATE CONSTRAINT TRIGGER later AFTER INSERT ON evil.second DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION evil.note();
+         CREATE TABLE evil.first (x int);
+         CREATE FUNCTION evil.defer_again() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN SET CONSTRAINTS ALL DEFERRED; INSERT INTO evil.second VALUES (1); RETURN NULL; END $$;
+         CREATE CONSTRAINT TRIGGER later AFTER INSERT ON evil.first DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION evil.defer_again();
          CREATE FUNCTION evil.noted() RETURNS int LANGUAGE plpgsql AS
              $$ BEGIN INSERT INTO evil.log VALUES (current_user); RETURN 1; END $$;
          CREATE FUNCTION evil.jsonb_typeof(jsonb) RETURNS text LANGUAGE plpgsql AS
@@ -133,6 +141,7 @@ fn a_handler_leaves_nothing_behind_that_runs_with_other_rights() {
     );
     for (kind, sql) in [
         ("deferred", "INSERT INTO evil.t VALUES (1)"),
+        ("deferred again", "INSERT INTO evil.first VALUES (1)"),
         (
             "cursor",
             "DO $$ BEGIN EXECUTE 'DECLARE c CURSOR WITH HOLD FOR SELECT evil.noted() FROM generate_series(1, 3)'; END $$",
@@ -158,7 +167,7 @@ fn a_handler_leaves_nothing_behind_that_runs_with_other_rights() {
     }
     let others = s.texts(&format!("SELECT DISTINCT who FROM evil.log WHERE who <> '{role}'"));
     assert!(others.is_empty(), "ran with the rights of {others:?}");
-    assert!(s.count("evil.log") >= 2, "the trigger of the handler's own never ran");
+    assert!(s.count("evil.log") >= 4, "the triggers of the handler's own never ran");
 }
 
 #[test]
@@ -178,6 +187,13 @@ fn registering_needs_membership_and_a_superuser_for_a_superuser() {
     let failure = other.fails(&call("postgres"));
     assert_eq!(failure.code, "42501", "{failure:?}");
     assert!(failure.message.contains("superuser"), "{failure:?}");
+    // Not from inside a handler either, though its worker belongs to a superuser.
+    let inside = "SELECT agentq.fn_handler_register('deep', 'ALTER ROLE pg_monitor SUPERUSER', 'postgres')";
+    register(&mut s, "inside", inside, &operator, "{}");
+    let job = s.enqueue("inside");
+    let (_, error) = outcome(&mut s, &job);
+    assert!(error.contains("superuser"), "{error}");
+    assert_eq!(s.count("agentq.job_handler WHERE job_kind = 'deep'"), 0);
     let failure = other.fails(&call("nobody at all"));
     assert_eq!((failure.code.as_str(), failure.hint.is_empty()), ("42704", false), "{failure:?}");
     s.run(&call("postgres"));
@@ -216,4 +232,35 @@ fn wrong_registrations_are_refused_and_a_removed_handler_runs_no_more() {
     let job = s.enqueue("k");
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_eq!(s.state(&job), "queued");
+}
+
+#[test]
+fn a_worker_survives_the_time_limit_of_a_job_that_failed_before_it() {
+    let db = database();
+    let (mut s, role) = with_role(&db);
+    register(&mut s, "fail", "SELECT 1 / 0", &role, "{\"timeout_seconds\": 1}");
+    for _ in 0..4 {
+        let job = s.enqueue("fail");
+        outcome(&mut s, &job);
+    }
+    let pids = "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity
+                WHERE backend_type = 'agentq sql worker' AND datname = current_database()";
+    let before = s.text(pids);
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert_eq!(s.text(pids), before);
+}
+
+#[test]
+fn a_handler_that_is_removed_stops_although_there_is_a_backlog() {
+    let db = database();
+    let (mut s, role) = with_role(&db);
+    register(&mut s, "slow", "SELECT pg_sleep(0.2)", &role, "{}");
+    s.run("SELECT agentq.fn_job_enqueue('slow') FROM generate_series(1, 100)");
+    eventually("some are done", || s.count("agentq.job_done") >= 2);
+    s.call("fn_handler_remove('slow')");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let done = s.count("agentq.job_done");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(s.count("agentq.job_done"), done);
+    assert!(done < 50, "{done}");
 }

@@ -234,3 +234,15 @@ fn without_the_preload_there_is_no_engine_and_the_view_says_so() {
     assert_eq!(s.state(&job), "queued");
     assert_eq!(s.count("agentq.v_engine_chore WHERE chore = 'reap_leases' AND runs > 0 AND last_rows = 1"), 1);
 }
+
+#[test]
+fn a_stranger_who_tries_to_drop_a_database_disturbs_nobody() {
+    let db = database();
+    let before = worker_pid(&mut db.session());
+    let mut stranger = db.session_of(&format!("stranger to {}", db.name));
+    for command in ["DROP DATABASE", "CREATE DATABASE theirs TEMPLATE"] {
+        let failure = stranger.fails(&format!("{command} {}", db.name));
+        assert_eq!(failure.code, "42501", "{failure:?}");
+    }
+    assert_eq!(worker_pid(&mut db.session()), before);
+}

@@ -198,3 +198,17 @@ fn a_wrong_schedule_is_refused_with_the_reason() {
     }
     assert_eq!(s.count("agentq.schedule"), 0);
 }
+
+#[test]
+fn a_schedule_whose_job_is_no_longer_accepted_stops_no_other() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_queue_set('gone')");
+    s.call("fn_schedule_set('bad', '@every 1s', '{\"job_kind\": \"x\", \"queue\": \"gone\"}')");
+    s.call("fn_schedule_set('good', '@every 1s', '{\"job_kind\": \"y\"}')");
+    s.run("DELETE FROM agentq.queue WHERE queue = 'gone'");
+    let before = s.count("agentq.job WHERE job_kind = 'y'");
+    eventually("the good one goes on", || s.count("agentq.job WHERE job_kind = 'y'") > before + 1);
+    assert!(s.count("agentq.event WHERE event_kind = 'schedule.failed' AND subject = 'bad'") > 0);
+    assert_eq!(s.count("agentq.v_engine_chore WHERE chore = 'run_schedules' AND failures > 0"), 0);
+}

@@ -211,15 +211,8 @@ fn waiting_claims_sleep() {
         doomed.push((pid, std::thread::spawn(move || s.0.simple_query(call).is_ok())));
     }
     eventually("they wait", || waiters(&db) == 20);
-    // Hundredths of a second of CPU: claims that looked again and again would take all there is.
-    let used = || -> u64 {
-        let count = |pid: &str| -> u64 {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-            let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
-            fields[11].parse::<u64>().expect("a number") + fields[12].parse::<u64>().expect("a number")
-        };
-        doomed.iter().map(|(pid, _)| count(pid)).sum()
-    };
+    // Claims that looked again and again would take all the CPU there is.
+    let used = || -> u64 { doomed.iter().map(|(pid, _)| used(pid)).sum() };
     let before = used();
     std::thread::sleep(Duration::from_secs(2));
     let after = used();
@@ -227,4 +220,42 @@ fn waiting_claims_sleep() {
     for (_, claim) in doomed {
         assert!(claim.join().expect("it ends"));
     }
+}
+
+#[test]
+fn a_claim_that_is_rolled_back_wakes_one_that_waits() {
+    let db = database();
+    let mut other = db.session();
+    let job = other.enqueue("x");
+    other.run("BEGIN");
+    other.call("fn_job_claim('other', 'x')");
+    let claim = waiting(&db, CLAIM);
+    other.run("ROLLBACK");
+    gets(claim, &job);
+}
+
+/// Hundredths of a second of CPU that a process has used.
+fn used(pid: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
+    fields[11].parse::<u64>().expect("a number") + fields[12].parse::<u64>().expect("a number")
+}
+
+#[test]
+fn a_due_job_that_cannot_be_moved_keeps_nobody_busy() {
+    let db = database();
+    let (mut holder, mut s) = (db.session(), db.session());
+    holder.call("fn_job_enqueue('held', p_scheduled_at => clock_timestamp() + interval '0.5 s')");
+    holder.run("BEGIN; SELECT * FROM agentq.job_waiting FOR UPDATE");
+    let pid = s.text("SELECT pg_backend_pid()");
+    let claim = std::thread::spawn(move || s.call("fn_job_claim('w', 'x', p_wait => '4 s')"));
+    std::thread::sleep(Duration::from_millis(1200));
+    let worker = crate::helpers::worker_pid(&mut db.session());
+    let before = used(&pid) + used(&worker);
+    std::thread::sleep(Duration::from_secs(2));
+    let after = used(&pid) + used(&worker);
+    assert!(after - before < 40, "{} hundredths of a second", after - before);
+    assert_eq!(claim.join().expect("it ends")["code"], "empty");
+    holder.run("ROLLBACK");
+    eventually("it is made ready", || db.session().count("agentq.job_ready") == 1);
 }

@@ -8,7 +8,6 @@ use pgrx::prelude::*;
 
 statement!(MEASURED_UNTIL, "../sql/measured_until.sql", []);
 statement!(MEASURE, "../sql/measure.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID], freely);
-statement!(SUMMARIZE, "../sql/summarize.sql", [], freely);
 
 const EVERY_US: i64 = 60_000_000;
 
@@ -31,7 +30,6 @@ fn run() -> Outcome {
         if from >= now {
             return Outcome::rows(0);
         }
-        db.run(&SUMMARIZE, &[]);
         let expires = now + settings.metrics_keep_seconds * 1_000_000;
         let seconds = (now - from) as f64 / 1e6;
         let args = [timestamp(from).into(), timestamp(now).into(), timestamp(expires).into(), seconds.into()];

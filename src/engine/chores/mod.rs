@@ -61,6 +61,8 @@ impl Outcome {
         match self.next {
             Next::AsUsual => began + every_us,
             Next::AtOnce => began,
+            // A moment that has passed, and nothing was done: someone is in the way.
+            Next::At(at) if at <= began && self.rows == 0 => began + 1_000_000,
             Next::At(at) => at.min(began + every_us),
         }
     }

@@ -1,1 +1,3 @@
-SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'agentq'
+SELECT extversion FROM pg_catalog.pg_extension
+WHERE extname = 'agentq'
+  AND NOT (SELECT datistemplate FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
