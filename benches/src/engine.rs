@@ -134,6 +134,7 @@ fn notify(cluster: &Cluster, options: &Options) -> Result<f64, Failure> {
             let length = Length::Seconds(options.seconds.max(5));
             speeds[on] = Pgbench { database: RUN, script: &script, clients: 16, length }.run(cluster)?.tps;
         }
+        println!("         NOTIFY off {:.0}, on {:.0} enqueues/s", speeds[0], speeds[1]);
         ratios.push(speeds[1] / speeds[0]);
     }
     median(ratios).ok_or_else(|| "no round".into())

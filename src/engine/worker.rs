@@ -20,6 +20,8 @@ const LONGEST_PAUSE_US: i64 = 300_000_000;
 /// A run that did nothing is written down this often, in microseconds; one that did something, or
 /// failed, always.
 const WRITE_EVERY_US: i64 = 60_000_000;
+/// The gate and the pause between two NOTIFYs are read this often, in microseconds.
+const READ_EVERY_US: i64 = 200_000;
 /// What could not be moved is tried again after so long, in microseconds.
 const AGAIN_US: i64 = 50_000;
 /// Whether the extension is still there is asked this often, in microseconds.
@@ -122,7 +124,8 @@ fn run() {
         .iter()
         .map(|chore| Turn { chore, due_at: now, failures: 0, written_at: 0, began: 0, is_on: true })
         .collect();
-    let (mut checked_at, mut notified_at, mut ours) = (0, 0, false);
+    let (mut checked_at, mut notified_at, mut read_at) = (0, 0, 0);
+    let (mut ours, mut open, mut interval) = (false, false, 20);
     loop {
         reload_if_asked();
         let now = clock::real_now();
@@ -139,8 +142,13 @@ fn run() {
             ours = trouble.as_str().is_empty();
             seats::with_seat(my_database(), |seat| seat.trouble = trouble);
         }
-        let settings = if ours { transaction(Settings::current).ok() } else { None };
-        let (open, interval) = settings.map_or((false, 20), |s| (s.worker_enabled, s.notify_interval_ms));
+        // Before every chore; but not each time the worker wakes to notify, which under load is a
+        // hundred times a second.
+        if now - read_at >= READ_EVERY_US || turns.iter().any(|turn| turn.due_at <= now) {
+            read_at = now;
+            let settings = if ours { transaction(Settings::current).ok() } else { None };
+            (open, interval) = settings.map_or((false, 20), |s| (s.worker_enabled, s.notify_interval_ms));
+        }
         let mut wake_at = now + 1_000_000;
         if open {
             if notices::any() {

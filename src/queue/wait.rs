@@ -18,6 +18,8 @@ pub const LONGEST_US: i64 = 60_000_000;
 /// and without.
 const LOOK_EVERY_US: i64 = 10_000_000;
 const LOOK_WITHOUT_ENGINE_US: i64 = 1_000_000;
+/// After a call that brought nothing, it looks again so soon.
+const LOOK_SOON_US: i64 = 200_000;
 /// With the engine at work, a job is left to it for so long after it has fallen due.
 const GRACE_US: i64 = 20_000;
 /// The first and the longest pause where nobody can call.
@@ -35,6 +37,7 @@ pub fn until(tags: &[u64], wait_us: i64, mut claim: impl FnMut() -> Run) -> Vec<
     }
     let waiting = Waiting::join(tags);
     let mut pause = FIRST_PAUSE_US;
+    let mut called = false;
     loop {
         run = claim();
         let now = clock::real_now();
@@ -46,19 +49,22 @@ pub fn until(tags: &[u64], wait_us: i64, mut claim: impl FnMut() -> Run) -> Vec<
                 sleep(pause.min(deadline - now));
                 pause = (pause * 2).min(LONGEST_PAUSE_US);
             }
-            Some(waiting) => until_called(waiting, deadline),
+            Some(waiting) => called = until_called(waiting, deadline, called),
         }
     }
 }
 
-/// Sleeps until there is reason to look again.
-fn until_called(waiting: &Waiting, deadline: i64) {
+/// Sleeps until there is reason to look again; says whether that was a call. A call that brought
+/// nothing may have come before what it was about: a changed queue is told just before its change
+/// is seen. So one more look follows soon.
+fn until_called(waiting: &Waiting, deadline: i64, called_for_nothing: bool) -> bool {
     let engine = seats::engine_runs();
     let began = clock::real_now();
-    let look_at = began + if engine { LOOK_EVERY_US } else { LOOK_WITHOUT_ENGINE_US };
+    let usual = if engine { LOOK_EVERY_US } else { LOOK_WITHOUT_ENGINE_US };
+    let look_at = began + if called_for_nothing { LOOK_SOON_US } else { usual };
     loop {
         if waiting.was_woken() {
-            return;
+            return true;
         }
         let now = clock::real_now();
         // What has fallen due is the engine's to make ready, if it is there and quick. What was due
@@ -68,7 +74,7 @@ fn until_called(waiting: &Waiting, deadline: i64) {
             .map(|due| if engine { due.saturating_add(GRACE_US) } else { due });
         let wake_at = deadline.min(look_at).min(due.unwrap_or(look_at));
         if wake_at <= now {
-            return;
+            return false;
         }
         sleep(wake_at - now);
     }
