@@ -14,6 +14,8 @@ COMMENT ON FUNCTION agentq.fn_job_start IS 'Says that the holder has begun: leas
 COMMENT ON FUNCTION agentq.fn_job_heartbeat IS 'Extends the lease, may store a checkpoint, and tells the holder whether a cancel was requested.';
 COMMENT ON FUNCTION agentq.fn_job_ack IS 'Finishes a held job as succeeded, in the caller''s transaction.';
 COMMENT ON FUNCTION agentq.fn_job_ack_batch IS 'Finishes many held jobs as succeeded in one call.';
+COMMENT ON FUNCTION agentq.fn_job_ack_and_claim IS 'Finishes a held job and claims the next, in one call and one commit. With no job id it only claims.';
+COMMENT ON FUNCTION agentq.fn_job_ack_and_claim_batch IS 'Finishes many held jobs and claims the next ones, in one call and one commit. With no list it only claims.';
 COMMENT ON FUNCTION agentq.fn_job_fail_or_retry IS 'Ends an attempt as failed: the job waits base * 2^(attempts-1) seconds, or ends in the dead letters when its attempts are used up.';
 COMMENT ON FUNCTION agentq.fn_job_release IS 'Gives a held job back at once, without costing an attempt.';
 COMMENT ON FUNCTION agentq.fn_job_snooze IS 'Gives a held job back for later, without costing an attempt.';

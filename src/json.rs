@@ -15,9 +15,8 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::prelude::PgSqlErrorCode;
-use pgrx::{FromDatum, IntoDatum, JsonB, PgMemoryContexts, direct_function_call, pg_sys};
+use pgrx::{FromDatum, IntoDatum, JsonB, direct_function_call, pg_sys};
 use serde_json::Value;
-use std::cell::Cell;
 use std::ffi::CStr;
 
 /// A jsonb value as the server holds it, detoasted.
@@ -32,6 +31,10 @@ impl Jsonb {
     /// Builds one from a parsed value; for answers off the hot path.
     pub fn from_value(value: Value) -> Self {
         Self(JsonB(value).into_datum().expect("a JSON value is never NULL"))
+    }
+
+    pub fn empty_object() -> Self {
+        Self::from_container(&object(&mut []))
     }
 
     /// Builds one from its binary form.
@@ -93,18 +96,6 @@ impl Jsonb {
         self.header() & OBJECT_FLAG != 0
     }
 
-    /// What it is, for an error message.
-    pub fn kind(self) -> &'static str {
-        let header = self.header();
-        if header & SCALAR_FLAG != 0 {
-            "a scalar"
-        } else if header & ARRAY_FLAG != 0 {
-            "an array"
-        } else {
-            "an object"
-        }
-    }
-
     pub fn is_array(self) -> bool {
         self.header() & (ARRAY_FLAG | SCALAR_FLAG) == ARRAY_FLAG
     }
@@ -124,24 +115,9 @@ impl Jsonb {
         unsafe { direct_function_call(pg_sys::jsonb_delete, &[Some(self.0), key.into_datum()]) }.unwrap_or(self)
     }
 
-    /// Whether it has this key at its top level.
+    /// Whether it is an object that has this key.
     pub fn has_key(self, key: &str) -> bool {
-        // SAFETY: both arguments are of the types that the function takes.
-        unsafe { direct_function_call(pg_sys::jsonb_exists, &[Some(self.0), key.into_datum()]) }.unwrap_or(false)
-    }
-
-    /// Whether it has any of these keys at its top level. The list is turned into a value of the
-    /// server's once per session, so it must always be the same.
-    pub fn has_any_key(self, keys: &'static [&'static str]) -> bool {
-        thread_local!(static KEYS: Cell<Option<pg_sys::Datum>> = const { Cell::new(None) });
-        // SAFETY: the array lives in a memory context that lasts as long as the session, and both
-        // arguments are of the types that the function takes.
-        unsafe {
-            let keys =
-                KEYS.get().or_else(|| PgMemoryContexts::TopMemoryContext.switch_to(|_| keys.to_vec().into_datum()));
-            KEYS.set(keys);
-            direct_function_call(pg_sys::jsonb_exists_any, &[Some(self.0), keys]).unwrap_or(false)
-        }
+        self.is_object() && self.container().get(key).is_some()
     }
 
     /// Copies it to where it outlives the SQL connection it was read from.

@@ -18,17 +18,20 @@ SELECT level, 'EXECUTE', object
 FROM (VALUES
     ('producer', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_get', 'fn_clock_now', 'fn_version']),
     ('worker', ARRAY['fn_job_claim', 'fn_job_claim_batch', 'fn_job_start', 'fn_job_heartbeat', 'fn_job_ack',
-        'fn_job_ack_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze', 'fn_job_get',
+        'fn_job_ack_batch', 'fn_job_ack_and_claim', 'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release',
+        'fn_job_snooze', 'fn_job_get',
         'fn_queue_heartbeat_tick', 'fn_clock_now', 'fn_version']),
-    ('reader', ARRAY['fn_job_get', 'fn_config_get', 'fn_queue_stale_check', 'fn_queue_verify', 'fn_clock_now', 'fn_version',
+    ('reader', ARRAY['fn_vacuum_state', 'fn_job_get', 'fn_config_get', 'fn_queue_stale_check', 'fn_queue_verify', 'fn_clock_now', 'fn_version',
         'fn_schedule_upcoming', 'fn_engine_live', 'fn_engine_state']),
     ('operator', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_claim', 'fn_job_claim_batch', 'fn_job_start',
-        'fn_job_heartbeat', 'fn_job_ack', 'fn_job_ack_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze',
+        'fn_job_heartbeat', 'fn_job_ack', 'fn_job_ack_batch', 'fn_job_ack_and_claim',
+        'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze',
         'fn_job_cancel', 'fn_job_change', 'fn_job_move_to_dead_letter', 'fn_job_purge', 'fn_job_get',
         'fn_dead_letter_triage', 'fn_queue_set', 'fn_queue_pause', 'fn_queue_resume', 'fn_queue_heartbeat_tick',
         'fn_queue_stale_check', 'fn_queue_verify', 'fn_config_get', 'fn_config_set', 'fn_clock_now', 'fn_version',
         'fn_schedule_set', 'fn_schedule_pause', 'fn_schedule_resume', 'fn_schedule_remove', 'fn_schedule_upcoming',
-        'fn_handler_register', 'fn_handler_remove', 'fn_engine_tick', 'fn_engine_chore_set', 'fn_engine_live', 'fn_engine_state'])
+        'fn_handler_register', 'fn_handler_remove', 'fn_engine_tick', 'fn_engine_chore_set', 'fn_engine_live', 'fn_engine_state',
+        'fn_vacuum_state'])
 ) AS l(level, objects)
 CROSS JOIN LATERAL unnest(l.objects) AS object;
 

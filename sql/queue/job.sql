@@ -4,7 +4,7 @@
 --   job_ready    may run now; a claim deletes from it and nothing else walks over it
 --   job_waiting  may run later (scheduled, snoozed, retry_waiting); moved to job_ready when due
 --   job_lease    held by a worker
---   job_done     finished; append-only, with the attempt that ended it
+--   job_done     finished; append-only, with the attempt that succeeded
 --
 -- A job is in exactly one of the four. fn_queue_verify() looks for any that is not. The place is
 -- found from the job itself: job_ready and job_waiting repeat priority and scheduled_at of `job`,
@@ -19,10 +19,10 @@ CREATE TABLE agentq.job (
     max_attempts    agentq.job_limit NOT NULL,
     scheduled_at    timestamptz NOT NULL,
     created_at      timestamptz NOT NULL,
-    updated_at      timestamptz NOT NULL,
+    updated_at      timestamptz,
     picked_at       timestamptz,
     run_id          uuid,
-    resting_state   agentq.job_resting_state NOT NULL DEFAULT 'queued',
+    resting_state   agentq.job_resting_state,
     job_kind        agentq.job_name NOT NULL,
     actor           agentq.job_name NOT NULL,
     idempotency_key agentq.job_key_text,
@@ -41,10 +41,10 @@ COMMENT ON COLUMN agentq.job.attempts IS 'Attempts that ended without success.';
 COMMENT ON COLUMN agentq.job.max_attempts IS 'After so many the job ends in the dead letters.';
 COMMENT ON COLUMN agentq.job.scheduled_at IS 'Not to be run before.';
 COMMENT ON COLUMN agentq.job.created_at IS 'When it was enqueued.';
-COMMENT ON COLUMN agentq.job.updated_at IS 'When this row last changed.';
+COMMENT ON COLUMN agentq.job.updated_at IS 'When this row last changed; NULL: not since it was enqueued.';
 COMMENT ON COLUMN agentq.job.picked_at IS 'When it was last claimed, if it has been given back since.';
 COMMENT ON COLUMN agentq.job.run_id IS 'The caller''s own run, if any.';
-COMMENT ON COLUMN agentq.job.resting_state IS 'queued or retry_waiting: its state while it is neither held nor finished.';
+COMMENT ON COLUMN agentq.job.resting_state IS 'queued or retry_waiting: its state while it is neither held nor finished; NULL: queued.';
 COMMENT ON COLUMN agentq.job.job_kind IS 'What kind of work it is; workers claim by kind.';
 COMMENT ON COLUMN agentq.job.actor IS 'Who enqueued it.';
 COMMENT ON COLUMN agentq.job.idempotency_key IS 'The caller''s key; NULL: the job id serves as its key.';
@@ -92,22 +92,22 @@ CREATE TABLE agentq.job_lease (
     lease_until   timestamptz NOT NULL,
     picked_at     timestamptz NOT NULL,
     started_at    timestamptz,
-    cancel_at     timestamptz,
     keyed         boolean NOT NULL,
     lease_owner   agentq.job_name NOT NULL,
     cancel_reason text,
     CONSTRAINT job_lease_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX job_lease_until_idx ON agentq.job_lease (lease_until);
+-- No index on lease_until: with one, every claim would pay for what hardly any needs, and a
+-- heartbeat could not change the row in place. Whoever looks for expired leases reads the table,
+-- which holds no more than what is being worked on.
 COMMENT ON TABLE agentq.job_lease IS 'Storage: jobs that a worker holds, until when, and with which token.';
 COMMENT ON COLUMN agentq.job_lease.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_lease.lease_token IS 'New with every claim: whoever has another one has lost the lease.';
 COMMENT ON COLUMN agentq.job_lease.lease_until IS 'After this the job may be given to another.';
 COMMENT ON COLUMN agentq.job_lease.picked_at IS 'When it was claimed.';
 COMMENT ON COLUMN agentq.job_lease.started_at IS 'When the holder said it had begun; NULL: leased, else in_progress.';
-COMMENT ON COLUMN agentq.job_lease.cancel_at IS 'When someone asked to cancel it.';
 COMMENT ON COLUMN agentq.job_lease.lease_owner IS 'Who holds it.';
-COMMENT ON COLUMN agentq.job_lease.cancel_reason IS 'Why it is to be cancelled.';
+COMMENT ON COLUMN agentq.job_lease.cancel_reason IS 'Why it is to be cancelled, empty if nobody said; NULL: it is not.';
 COMMENT ON COLUMN agentq.job_lease.keyed IS 'Whether an ack must free its idempotency key.';
 
 CREATE TABLE agentq.job_done (
@@ -116,27 +116,22 @@ CREATE TABLE agentq.job_done (
     finished_at timestamptz NOT NULL,
     picked_at   timestamptz,
     state       agentq.job_finished_state NOT NULL,
-    outcome     agentq.job_outcome,
     lease_owner agentq.job_name,
-    error_class text,
-    error       text,
     cancel_reason text,
     result      jsonb,
     CONSTRAINT job_done_pkey PRIMARY KEY (job_id),
-    CONSTRAINT job_done_attempt_check CHECK (num_nulls(outcome, lease_token, lease_owner) IN (0, 3))
+    CONSTRAINT job_done_attempt_check CHECK (CASE WHEN state = 'succeeded' THEN num_nulls(lease_token, lease_owner) = 0
+        ELSE num_nonnulls(lease_token, lease_owner) = 0 END)
 );
 -- Hardly any work for an ack; lets the engine find what has finished in the last minute.
 CREATE INDEX job_done_finished_idx ON agentq.job_done USING brin (finished_at) WITH (pages_per_range = 16, autosummarize = on);
-COMMENT ON TABLE agentq.job_done IS 'Storage: finished jobs, each with the attempt that ended it. Written once.';
+COMMENT ON TABLE agentq.job_done IS 'Storage: finished jobs. A success has its attempt here, any other end in job_attempt_log. Written once.';
 COMMENT ON COLUMN agentq.job_done.job_id IS 'The job.';
-COMMENT ON COLUMN agentq.job_done.lease_token IS 'Token of the last attempt; NULL: it ended while nobody held it.';
+COMMENT ON COLUMN agentq.job_done.lease_token IS 'Token of the attempt that succeeded.';
 COMMENT ON COLUMN agentq.job_done.finished_at IS 'When it finished.';
 COMMENT ON COLUMN agentq.job_done.picked_at IS 'When the last attempt began.';
 COMMENT ON COLUMN agentq.job_done.state IS 'How the job ended.';
-COMMENT ON COLUMN agentq.job_done.outcome IS 'How the last attempt ended; NULL: it ended while nobody held it.';
-COMMENT ON COLUMN agentq.job_done.lease_owner IS 'Who made the last attempt.';
-COMMENT ON COLUMN agentq.job_done.error_class IS 'Class of the last attempt''s error.';
-COMMENT ON COLUMN agentq.job_done.error IS 'The last attempt''s error.';
+COMMENT ON COLUMN agentq.job_done.lease_owner IS 'Who made the attempt that succeeded.';
 COMMENT ON COLUMN agentq.job_done.cancel_reason IS 'Why it was cancelled.';
 COMMENT ON COLUMN agentq.job_done.result IS 'What the worker handed in.';
 
@@ -151,7 +146,7 @@ CREATE TABLE agentq.job_attempt_log (
     error       text,
     CONSTRAINT job_attempt_log_pkey PRIMARY KEY (job_id, lease_token)
 );
-COMMENT ON TABLE agentq.job_attempt_log IS 'Storage: attempts that ended without ending their job. Read job_attempt instead.';
+COMMENT ON TABLE agentq.job_attempt_log IS 'Storage: attempts that ended without success. Read job_attempt instead.';
 COMMENT ON COLUMN agentq.job_attempt_log.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_attempt_log.lease_token IS 'The attempt''s token.';
 COMMENT ON COLUMN agentq.job_attempt_log.began_at IS 'When it was claimed.';

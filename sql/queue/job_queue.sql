@@ -3,7 +3,7 @@ CREATE VIEW agentq.job_queue AS
 SELECT j.job_id,
        j.job_kind::text AS job_kind,
        CASE WHEN d.job_id IS NOT NULL THEN d.state::text
-            WHEN l.job_id IS NULL THEN j.resting_state::text
+            WHEN l.job_id IS NULL THEN coalesce(j.resting_state::text, 'queued')
             WHEN l.started_at IS NULL THEN 'leased'
             ELSE 'in_progress' END AS state,
        j.source_ref,
@@ -23,7 +23,7 @@ SELECT j.job_id,
        j.run_id,
        j.last_error,
        j.created_at,
-       greatest(j.updated_at, l.picked_at, l.started_at, l.cancel_at, d.finished_at) AS updated_at,
+       greatest(j.created_at, j.updated_at, l.picked_at, l.started_at, d.finished_at) AS updated_at,
        q.queue
 FROM agentq.job j
 JOIN agentq.queue q ON q.queue_id = j.queue_id
@@ -144,8 +144,8 @@ FROM (
     SELECT job_id, lease_token, lease_owner, began_at, ended_at, outcome, error_class, error
     FROM agentq.job_attempt_log
     UNION ALL
-    SELECT job_id, lease_token, lease_owner, picked_at, finished_at, outcome, error_class, error
-    FROM agentq.job_done WHERE outcome IS NOT NULL
+    SELECT job_id, lease_token, lease_owner, picked_at, finished_at, state::text, NULL, NULL
+    FROM agentq.job_done WHERE lease_token IS NOT NULL
     UNION ALL
     SELECT job_id, lease_token, lease_owner, picked_at, NULL, NULL, NULL, NULL
     FROM agentq.job_lease

@@ -1,4 +1,30 @@
 -- What an operator looks at.
+
+-- With the rights of its owner, because what other sessions do is hidden from most roles. It tells
+-- who they are and since when, never what they run.
+CREATE FUNCTION agentq.fn_vacuum_state(OUT dead_rows bigint, OUT held_by text, OUT held_pid integer, OUT held_since timestamptz)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH holder AS (
+        SELECT age(a.backend_xmin) AS age, a.pid, coalesce(a.xact_start, a.query_start, a.backend_start) AS since,
+               format('session %s of %s (%s, %s)', a.pid, a.usename, coalesce(nullif(a.application_name, ''), a.backend_type),
+                   coalesce(a.state, 'running')) AS name
+        FROM pg_stat_activity a
+        WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid()
+          AND (a.datid = (SELECT oid FROM pg_database WHERE datname = current_database()) OR a.backend_type = 'walsender')
+        UNION ALL
+        SELECT age(p.transaction), NULL, p.prepared, format('prepared transaction %L of %s', p.gid, p.owner)
+        FROM pg_prepared_xacts p WHERE p.database = current_database()
+        UNION ALL
+        SELECT greatest(age(s.xmin), age(s.catalog_xmin)), s.active_pid, NULL, format('replication slot %I', s.slot_name)
+        FROM pg_replication_slots s WHERE s.xmin IS NOT NULL
+    )
+    SELECT d.rows, h.name, h.pid, h.since
+    FROM (SELECT sum(pg_stat_get_dead_tuples(c.oid))::bigint AS rows
+          FROM pg_class c WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind = 'r') d
+    LEFT JOIN (SELECT * FROM holder ORDER BY age DESC, since LIMIT 1) h ON true
+$$;
+COMMENT ON FUNCTION agentq.fn_vacuum_state IS 'Dead rows in agentq''s tables, and the session, prepared transaction or replication slot with the oldest snapshot, which vacuum has to wait for.';
+
 CREATE VIEW agentq.v_queue_health AS
 SELECT h.executor_name,
        h.executor_kind,
@@ -27,7 +53,10 @@ SELECT h.executor_name,
        agentq.fn_config_get('queue.job_substrate.enabled')::boolean AS gate_job_substrate,
        agentq.fn_config_get('queue.worker.enabled')::boolean AS gate_worker,
        agentq.fn_config_get('queue.notify.enabled')::boolean AS gate_notify,
-       agentq.fn_config_get('queue.heartbeat.enabled')::boolean AS gate_heartbeat
+       agentq.fn_config_get('queue.heartbeat.enabled')::boolean AS gate_heartbeat,
+       vacuum_.dead_rows,
+       CASE WHEN vacuum_.dead_rows > 10000 THEN vacuum_.held_by END AS vacuum_held_by,
+       CASE WHEN vacuum_.dead_rows > 10000 THEN vacuum_.held_since END AS vacuum_held_since
 FROM (SELECT agentq.fn_clock_now() AS at) now_
 CROSS JOIN (SELECT make_interval(secs => agentq.fn_config_get('queue.heartbeat.stale_threshold_seconds')::integer) AS span) limit_
 CROSS JOIN (
@@ -45,6 +74,7 @@ CROSS JOIN (
     SELECT count(*) FILTER (WHERE triage_status = 'pending') AS pending,
            count(*) FILTER (WHERE triage_status <> 'closed') AS open
     FROM agentq.job_dead_letter) letters
+CROSS JOIN agentq.fn_vacuum_state() vacuum_
 LEFT JOIN agentq.queue_heartbeat h ON true;
 COMMENT ON VIEW agentq.v_queue_health IS 'One row per executor, fresh, warning or stale, beside the number of jobs in each state, the dead letters that wait, and the gates. With no executor there is one row without a name.';
 COMMENT ON COLUMN agentq.v_queue_health.executor_name IS 'Name of the executor.';
@@ -72,6 +102,9 @@ COMMENT ON COLUMN agentq.v_queue_health.gate_job_substrate IS 'queue.job_substra
 COMMENT ON COLUMN agentq.v_queue_health.gate_worker IS 'queue.worker.enabled.';
 COMMENT ON COLUMN agentq.v_queue_health.gate_notify IS 'queue.notify.enabled.';
 COMMENT ON COLUMN agentq.v_queue_health.gate_heartbeat IS 'queue.heartbeat.enabled.';
+COMMENT ON COLUMN agentq.v_queue_health.dead_rows IS 'Rows of agentq''s tables that vacuum has yet to remove.';
+COMMENT ON COLUMN agentq.v_queue_health.vacuum_held_by IS 'When dead rows pile up: who has the oldest snapshot, so that vacuum cannot remove them.';
+COMMENT ON COLUMN agentq.v_queue_health.vacuum_held_since IS 'Since when.';
 
 CREATE VIEW agentq.v_job_queue_backlog AS
 SELECT job_kind, state,

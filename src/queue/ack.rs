@@ -6,6 +6,7 @@ use super::enqueue::parse_id;
 use super::hints::has_fixed_snapshot;
 use super::rows::{job, job_done, job_key, job_lease};
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids;
 use crate::base::settings::Settings;
 use crate::db;
 use crate::error::{OrRaise, raise, required};
@@ -40,24 +41,28 @@ fn fn_job_ack(
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
     answer::gated(|settings| {
-        let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);
-        if let Some(result) = p_result {
-            check_size("p_result", result, settings).or_raise();
-        }
-        table::must_write(c"fn_job_ack()");
-        let acking = Acking::by(owner);
-        if !acking.end(&Ack { job_id, token: p_lease_token, result: p_result }) {
-            return db::answer(|db| answer::lease_lost(db, job_id));
-        }
-        Jsonb::from_container(&json::object(&mut [
-            ("ok", true.into()),
-            ("code", "succeeded".into()),
-            ("state", "succeeded".into()),
-            ("job_id", job_id.to_string().as_str().into()),
-            ("finished_at", json::moment(acking.now).item()),
-        ]))
+        one(settings, required("p_job_id", p_job_id), owner, p_result, p_lease_token)
     })
+}
+
+/// Acks one job, and says how that went.
+pub fn one(settings: &Settings, job_id: Uuid, owner: &str, result: Option<Jsonb>, token: Option<Uuid>) -> Jsonb {
+    if let Some(result) = result {
+        check_size("p_result", result, settings).or_raise();
+    }
+    table::must_write(c"fn_job_ack()");
+    let acking = Acking::by(owner);
+    if !acking.end_all(&[Ack { job_id, token, result }])[0] {
+        return db::answer(|db| answer::lease_lost(db, job_id));
+    }
+    Jsonb::from_container(&json::object(&mut [
+        ("ok", true.into()),
+        ("code", "succeeded".into()),
+        ("state", "succeeded".into()),
+        ("job_id", ids::text(job_id).item()),
+        ("finished_at", json::moment(acking.now).item()),
+    ]))
 }
 
 /// Acks one job, for a holder inside the server. False: it does not hold it.
@@ -66,31 +71,31 @@ pub fn by(owner: &str, job_id: Uuid, token: Uuid, result: Option<Jsonb>) -> bool
     if let Some(result) = result {
         check_size("the result of the handler", result, &settings).or_raise();
     }
-    Acking::by(owner).end(&Ack { job_id, token: Some(token), result })
+    Acking::by(owner).end_all(&[Ack { job_id, token: Some(token), result }])[0]
 }
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb {
-    answer::gated(|settings| {
-        let owner = required("p_lease_owner", p_lease_owner);
-        let jobs = required("p_jobs", p_jobs);
-        if !jobs.is_array() {
-            Err(not_a_list("p_jobs", EXAMPLE)).or_raise()
-        }
-        if jobs.container().len() > LARGEST_BATCH {
-            Err(too_many(jobs.container().len())).or_raise()
-        }
-        let items = jobs.container().elements().enumerate();
-        let mut acks: Vec<Ack> = items.map(|(index, item)| read(index, item, settings).or_raise()).collect();
-        // In order of their ids, so that two batches with the same jobs cannot wait for each other.
-        acks.sort_by_key(|ack| *ack.job_id.as_bytes());
-        acks.dedup_by_key(|ack| ack.job_id);
-        table::must_write(c"fn_job_ack_batch()");
-        let acking = Acking::by(owner);
-        let ended: Vec<bool> = acks.iter().map(|ack| acking.end(ack)).collect();
-        report(&acks, &ended)
-    })
+    answer::gated(|settings| many(settings, required("p_lease_owner", p_lease_owner), required("p_jobs", p_jobs)))
+}
+
+/// Acks a list of jobs, and says of each how that went.
+pub fn many(settings: &Settings, owner: &str, jobs: Jsonb) -> Jsonb {
+    if !jobs.is_array() {
+        Err(not_a_list("p_jobs", EXAMPLE)).or_raise()
+    }
+    if jobs.container().len() > LARGEST_BATCH {
+        Err(too_many(jobs.container().len())).or_raise()
+    }
+    let items = jobs.container().elements().enumerate();
+    let mut acks: Vec<Ack> = items.map(|(index, item)| read(index, item, settings).or_raise()).collect();
+    // In order of their ids, so that two batches with the same jobs cannot wait for each other.
+    acks.sort_by_key(|ack| *ack.job_id.as_bytes());
+    acks.dedup_by_key(|ack| ack.job_id);
+    table::must_write(c"fn_job_ack_batch()");
+    let ended = Acking::by(owner).end_all(&acks);
+    report(&acks, &ended)
 }
 
 const EXAMPLE: &str = "[\"<job id>\", {\"job_id\": \"…\", \"lease_token\": \"…\", \"result\": {}}]";
@@ -98,7 +103,7 @@ const EXAMPLE: &str = "[\"<job id>\", {\"job_id\": \"…\", \"lease_token\": \"�
 fn report(acks: &[Ack], ended: &[bool]) -> Jsonb {
     let each = acks.iter().zip(ended).map(|(ack, ended)| {
         let code = if *ended { "succeeded" } else { "lease_lost" };
-        json::object(&mut [("code", code.into()), ("job_id", ack.job_id.to_string().as_str().into())])
+        json::object(&mut [("code", code.into()), ("job_id", ids::text(ack.job_id).item())])
     });
     let each: Vec<Vec<u8>> = each.collect();
     let acked = ended.iter().filter(|ended| **ended).count();
@@ -129,8 +134,8 @@ fn read(index: usize, item: Item<'_>, settings: &Settings) -> Result<Ack, Refusa
     let ack = match item {
         Item::Container(bytes) if Container::new(bytes).is_object() => {
             let object = Container::new(bytes);
-            let keys: Vec<String> = object.keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
-            input::known_options("an ack", keys.iter(), &["job_id", "lease_token", "result"])?;
+            let keys = object.keys().map(String::from_utf8_lossy);
+            input::known_options("an ack", keys, &["job_id", "lease_token", "result"])?;
             let token = object.get("lease_token").filter(present);
             let result = object.get("result").map(Jsonb::from_item);
             result.map(|result| check_size("result", result, settings)).transpose()?;
@@ -154,8 +159,19 @@ impl<'a> Acking<'a> {
         Acking { owner, now: clock::now(), leases, done }
     }
 
-    /// Ends a job that this owner, and where given this token, holds. False: it does not.
-    fn end(&self, ack: &Ack) -> bool {
+    /// Ends jobs that this owner, and where given this token, holds. False: it does not.
+    fn end_all(&self, acks: &[Ack]) -> Vec<bool> {
+        let ended: Vec<Option<Row>> = acks.iter().map(|ack| self.end(ack)).collect();
+        let held = ended.iter().map(Option::is_some).collect();
+        let rows: Vec<Row> = ended.into_iter().flatten().collect();
+        if !rows.is_empty() {
+            self.done.insert_all(&rows);
+        }
+        held
+    }
+
+    /// Takes the lease of a job away from its holder; what is left is to write this row.
+    fn end(&self, ack: &Ack) -> Option<Row> {
         // A holder that extends the lease meanwhile, or another that ends it, is waited for.
         for _ in 0..100 {
             pgrx::check_for_interrupts!();
@@ -165,14 +181,13 @@ impl<'a> Acking<'a> {
                 || lease.bytes(job_lease::lease_owner) != self.owner.as_bytes()
                 || ack.token.is_some_and(|token| token != lease.id(job_lease::lease_token))
             {
-                return false;
+                return None;
             }
             if self.leases.delete(&lease, true) == Deleted::Yes {
-                self.finish(&lease, ack);
                 if lease.bool(job_lease::keyed) {
                     free_key(ack.job_id, &moment);
                 }
-                return true;
+                return Some(self.done(&lease, ack));
             }
             if has_fixed_snapshot() {
                 break;
@@ -185,19 +200,23 @@ impl<'a> Acking<'a> {
         )
     }
 
-    fn finish(&self, lease: &Scan<'_>, ack: &Ack) {
+    /// The row of the finished job.
+    fn done(&self, lease: &Scan<'_>, ack: &Ack) -> Row {
         let mut row = Row::of(&job_done::TABLE)
             .set(job_done::job_id, ack.job_id)
             .set(job_done::lease_token, lease.id(job_lease::lease_token))
             .set(job_done::finished_at, timestamp(self.now))
             .set(job_done::picked_at, timestamp(lease.time(job_lease::picked_at)))
             .set(job_done::state, "succeeded")
-            .set(job_done::outcome, "succeeded")
             .set(job_done::lease_owner, self.owner);
         if let Some(result) = ack.result {
             row = row.set(job_done::result, result);
         }
-        self.done.insert(&row);
+        // Up to 0.3.0.
+        if self.done.has(job_done::outcome) {
+            row = row.set(job_done::outcome, "succeeded");
+        }
+        row
     }
 }
 

@@ -11,6 +11,7 @@ use super::place::{self, Due, Place};
 use super::rows::{job, job_checkpoint, job_lease, job_ready};
 use super::{answer, reap, wait};
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids;
 use crate::base::settings::Settings;
 use crate::db;
 use crate::error::{OrRaise, required};
@@ -357,6 +358,7 @@ impl Claim<'_> {
         let (leases, jobs) = (Table::open(&job_lease::TABLE), Table::open(&job::TABLE));
         let mut body: Option<Scan<'_>> = None;
         let mut held = Vec::with_capacity(taken.len());
+        let mut rows = Vec::with_capacity(taken.len());
         for (lane, taken) in taken {
             let lane = &self.lanes[lane];
             let id = taken.place.job_id;
@@ -372,8 +374,8 @@ impl Claim<'_> {
                 continue;
             }
             let lease = Lease { owner: self.owner, token: new_token(), until: self.lease_until(lane) };
-            leases.insert(
-                &Row::of(&job_lease::TABLE)
+            rows.push(
+                Row::of(&job_lease::TABLE)
                     .set(job_lease::job_id, id)
                     .set(job_lease::lease_token, lease.token)
                     .set(job_lease::lease_until, timestamp(lease.until))
@@ -384,6 +386,7 @@ impl Claim<'_> {
             let document = document(body, &lane.queue.queue, &lease, moment);
             held.push(Held { job_id: id, token: lease.token, kind: taken.place.job_kind, document });
         }
+        leases.insert_all(&rows);
         held
     }
 }
@@ -418,8 +421,8 @@ fn raise(reading: &Reading, slots: &[Slot], last: &Place) {
 fn document(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) -> Vec<u8> {
     let id = body.id(job::job_id);
     let attempts = body.int(job::attempts);
-    let (id_text, token) = (id.to_string(), lease.token.to_string());
-    let run_id = body.maybe_id(job::run_id).map(|id| id.to_string());
+    let (id_text, token) = (ids::text(id), ids::text(lease.token));
+    let run_id = body.maybe_id(job::run_id).map(ids::text);
     let text = |column| body.maybe_bytes(column).map_or(Item::Null, Item::Text);
     let time = |column| json::moment(body.time(column));
     let (scheduled_at, created_at, until) = (time(job::scheduled_at), time(job::created_at), json::moment(lease.until));
@@ -430,8 +433,8 @@ fn document(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) ->
         ("code", "claimed".into()),
         ("actor", text(job::actor)),
         ("queue", queue.into()),
-        ("job_id", id_text.as_str().into()),
-        ("run_id", run_id.as_deref().into()),
+        ("job_id", id_text.item()),
+        ("run_id", run_id.as_ref().map_or(Item::Null, ids::Text::item)),
         ("attempt", (attempts + 1).into()),
         ("attempts", attempts.into()),
         ("job_kind", text(job::job_kind)),
@@ -441,13 +444,13 @@ fn document(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) ->
         ("source_ref", text(job::source_ref)),
         ("target_ref", text(job::target_ref)),
         ("lease_owner", lease.owner.into()),
-        ("lease_token", token.as_str().into()),
+        ("lease_token", token.item()),
         ("lease_until", until.item()),
         ("payload_ref", text(job::payload_ref)),
         ("max_attempts", body.int(job::max_attempts).into()),
         ("payload_json", Item::Container(body.bytes(job::payload_json))),
         ("scheduled_at", scheduled_at.item()),
-        ("idempotency_key", body.maybe_bytes(job::idempotency_key).map_or(id_text.as_str().into(), Item::Text)),
+        ("idempotency_key", body.maybe_bytes(job::idempotency_key).map_or(id_text.item(), Item::Text)),
     ];
     json::object(members)
 }

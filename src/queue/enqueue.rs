@@ -5,15 +5,14 @@
 
 use super::answer;
 use super::hints;
-use super::place::Place;
-use super::rows::job;
-use crate::base::clock::{self, Micros, timestamp};
-use crate::base::ids::new_id;
+use super::new_job::{self, NewJob};
+use crate::base::clock::{self, Micros};
+use crate::base::ids::{self, new_id};
 use crate::base::settings::{Queue, Settings};
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
 use crate::json::{self, Jsonb};
-use crate::table::{self, Row, Table};
+use crate::table;
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -58,14 +57,13 @@ pub fn moment(what: &str, text: &str) -> Result<Micros, Refusal> {
 /// Refuses a payload that is not a small signal.
 pub fn check_signal(what: &str, value: Jsonb, max_bytes: i64) -> Result<(), Refusal> {
     if !value.is_object() {
-        return Err(payload::refuse_not_object(what, value.kind()));
+        return Err(payload::refuse_not_object(what, value.container().item().kind()));
     }
     if value.size() as i64 > max_bytes {
         return Err(payload::refuse_too_large(what, value.size(), max_bytes, config::PAYLOAD_MAX_BYTES));
     }
-    if value.has_any_key(&payload::DENIED_KEYS) {
-        let key = payload::DENIED_KEYS.into_iter().find(|key| value.has_key(key));
-        return Err(payload::refuse_denied(what, key.unwrap_or_default()));
+    if let Some(key) = payload::denied_key(value.container()) {
+        return Err(payload::refuse_denied(what, key));
     }
     Ok(())
 }
@@ -91,7 +89,7 @@ fn fn_job_enqueue(
         let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
         let key = p_idempotency_key.map(|k| input::name("p_idempotency_key", k, input::LONGEST_KEY).or_raise());
         let actor = p_actor.map(|a| input::name("p_actor", a, input::LONGEST_NAME).or_raise());
-        let payload = p_payload_json.unwrap_or_else(|| Jsonb::from_value(Value::Object(Default::default())));
+        let payload = p_payload_json.unwrap_or_else(Jsonb::empty_object);
         check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
         let asked_at = p_scheduled_at.map(|at| check_schedule(at.into_inner()).or_raise());
         let options = p_options.map(|o| o.parse("p_options").and_then(options).or_raise());
@@ -111,35 +109,28 @@ fn fn_job_enqueue(
         {
             return duplicate;
         }
-        let place = Place { job_id, queue_id: queue.queue_id, job_kind: kind.to_owned(), priority, scheduled_at };
-        let at = timestamp(now);
-        Table::open(&job::TABLE).insert(
-            &Row::of(&job::TABLE)
-                .set(job::job_id, job_id)
-                .set(job::queue_id, queue.queue_id)
-                .set(job::priority, priority)
-                .set(job::attempts, 0)
-                .set(job::max_attempts, max_attempts)
-                .set(job::scheduled_at, timestamp(scheduled_at))
-                .set(job::created_at, at)
-                .set(job::updated_at, at)
-                .set(job::run_id, p_run_id)
-                .set(job::resting_state, "queued")
-                .set(job::job_kind, kind)
-                .set(job::actor, actor.map_or_else(db::session_user, str::to_owned))
-                .set(job::idempotency_key, key)
-                .set(job::source_ref, p_source_ref)
-                .set(job::target_ref, p_target_ref)
-                .set(job::payload_ref, p_payload_ref)
-                .set(job::payload_json, payload),
-        );
-        place.insert(now, key.is_some(), asked_at.is_some());
+        let job = NewJob {
+            id: job_id,
+            queue: Rc::clone(queue),
+            kind,
+            key,
+            actor,
+            source_ref: p_source_ref,
+            target_ref: p_target_ref,
+            payload_ref: p_payload_ref,
+            priority,
+            max_attempts,
+            asked_at,
+            run_id: p_run_id,
+            payload,
+        };
+        new_job::write(&[job], now, &db::session_user());
         Jsonb::from_container(&json::object(&mut [
             ("ok", true.into()),
             ("code", "enqueued".into()),
             ("queue", queue.queue.as_str().into()),
             ("state", "queued".into()),
-            ("job_id", job_id.to_string().as_str().into()),
+            ("job_id", ids::text(job_id).item()),
             ("duplicate", false.into()),
             ("scheduled_at", json::moment(scheduled_at).item()),
         ]))
@@ -170,7 +161,7 @@ pub fn parse_id(text: &str) -> Option<Uuid> {
 
 /// The job whose id this key is, letter by letter: a job without a key of its own answers to it.
 pub fn as_id(key: &str) -> Option<Uuid> {
-    parse_id(key).filter(|id| id.to_string() == key)
+    parse_id(key).filter(|id| ids::text(*id).as_bytes() == key.as_bytes())
 }
 
 /// Takes the key for a new job; answers with the job that holds it, if one does.

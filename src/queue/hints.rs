@@ -86,8 +86,9 @@ impl Reading {
         }
         let now = clock::real_now();
         // Every row that enters the waiting lane lowers its mark at commit, whatever its time, so
-        // that this mark needs no cap and may point at the next job to fall due.
-        if !matches!(lane, LaneName::Waiting) {
+        // that this mark needs no cap and may point at the next job to fall due. That of the leases
+        // is no more than the time of the next to expire as of the last look.
+        if !matches!(lane, LaneName::Waiting | LaneName::Leases) {
             reading.cap = oldest_insert(now).min(now);
         }
         if let Some(lane) = MARKS.share().find(reading.tag) {

@@ -4,6 +4,7 @@
 //! Lock order: lease, ready or waiting row, job, idempotency key (see `docs/locking.md`).
 
 pub mod ack;
+pub mod ack_and_claim;
 pub mod answer;
 pub mod batch;
 pub mod change;
@@ -17,10 +18,12 @@ pub mod heartbeat;
 pub mod held;
 pub mod hints;
 pub mod lane;
+pub mod new_job;
 pub mod place;
 pub mod queues;
 pub mod reap;
 pub mod rows;
 pub mod schedules;
 pub mod settle;
+pub mod submitted;
 pub mod wait;

@@ -5,7 +5,7 @@ use super::hints::{self, LaneName, Reading};
 use super::rows::{job_ready, job_waiting};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{self, Db, Rows, statement};
-use crate::table::{Row, Table};
+use crate::table::Row;
 use agentq_core::mark::{Position, Slot};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -72,26 +72,23 @@ impl Place {
         hints::left(&[LaneName::Waiting], 0, self.position());
     }
 
-    /// Puts a new job where its schedule says. `behind`: at a time that may lie before the present.
-    pub fn insert(&self, now: Micros, keyed: bool, behind: bool) {
-        if self.scheduled_at <= now {
-            let row = Row::of(&job_ready::TABLE)
-                .set(job_ready::scheduled_at, timestamp(self.scheduled_at))
-                .set(job_ready::queue_id, self.queue_id)
-                .set(job_ready::any_queue_id, self.queue_id)
-                .set(job_ready::priority, self.priority)
-                .set(job_ready::job_id, self.job_id)
-                .set(job_ready::keyed, keyed)
-                .set(job_ready::job_kind, self.job_kind.as_str());
-            Table::open(&job_ready::TABLE).insert(&row);
-            self.entered_ready(behind);
-        } else {
-            let row = Row::of(&job_waiting::TABLE)
-                .set(job_waiting::scheduled_at, timestamp(self.scheduled_at))
-                .set(job_waiting::job_id, self.job_id);
-            Table::open(&job_waiting::TABLE).insert(&row);
-            self.entered_waiting();
-        }
+    /// The row of this job among the ready ones.
+    pub fn ready_row(&self, keyed: bool) -> Row {
+        Row::of(&job_ready::TABLE)
+            .set(job_ready::scheduled_at, timestamp(self.scheduled_at))
+            .set(job_ready::queue_id, self.queue_id)
+            .set(job_ready::any_queue_id, self.queue_id)
+            .set(job_ready::priority, self.priority)
+            .set(job_ready::job_id, self.job_id)
+            .set(job_ready::keyed, keyed)
+            .set(job_ready::job_kind, self.job_kind.as_str())
+    }
+
+    /// The row of this job among the waiting ones.
+    pub fn waiting_row(&self) -> Row {
+        Row::of(&job_waiting::TABLE)
+            .set(job_waiting::scheduled_at, timestamp(self.scheduled_at))
+            .set(job_waiting::job_id, self.job_id)
     }
 
     /// Puts a job that was held where its schedule says.

@@ -1,19 +1,24 @@
 //! Recovering jobs whose lease has expired: back to the ready ones, or, when their attempts are
 //! used up, to the dead letters. A lease is locked and read again before it is ended, so a holder
 //! that extends it in time keeps it.
+//!
+//! The leases are read in full, at most once a second unless one is known to expire sooner, and less
+//! often when that costs much: an index would cost every claim and every heartbeat more than this.
 
 use super::hints::{LaneName, Reading};
+use super::rows::job_lease;
 use super::settle::{self, Ending, Held};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db::{self, Db, statement};
+use crate::table::{All, Moment, Table};
 use agentq_core::mark::{Position, Slot};
 use agentq_core::state::{AfterFailure, after_failure};
+use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
-statement!(NEXT_EXPIRY, "sql/next_expiry.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID]);
 statement!(REAP_STALE, "sql/reap_stale.sql", [INT4OID, TIMESTAMPTZOID, INT8OID]);
-statement!(REAP, "sql/reap.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID]);
+statement!(REAP, "sql/reap.sql", [UUIDARRAYOID, TIMESTAMPTZOID]);
 
 /// A claim that commits at once recovers at most so many at a time.
 pub const AT_MOST: i64 = 16;
@@ -33,32 +38,62 @@ pub fn when_due(now: Micros) -> usize {
 /// sessions see them only when the caller commits.
 pub fn now(now: Micros, limit: i64) -> usize {
     LAST.set(clock::real_now());
-    db::connect(|db| recover_expired(db, now, limit))
+    db::connect(|db| recover_expired(db, now, limit as usize))
 }
 
-fn recover_expired(db: &Db, now: Micros, limit: i64) -> usize {
+fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
     let mut reading = Reading::of(LaneName::Leases);
-    let from = reading.slots.as_ref().and_then(|slots| slots.first()).map_or(Position::START, |s| s.from);
-    let look = reading.slots.is_none().then(|| reading.begin_look());
-    let mut expired = Vec::new();
-    let rows = db.run(&REAP, &[timestamp(from.at).into(), timestamp(now).into(), limit.into()]);
-    rows.each(|row| expired.push((Held::from_row(row), row.must::<TimestampWithTimeZone>(11).into_inner())));
-    if expired.is_empty() {
-        // An expired lease that another session has locked stays in front of the mark. One that
-        // commits late behind it is found by the lane's next full look.
-        let next = db.run(&NEXT_EXPIRY, &[timestamp(from.at).into(), timestamp(now).into()]);
-        let next = if next.is_empty() { now } else { next.must::<TimestampWithTimeZone>(1).into_inner() };
-        match look {
-            Some(look) => reading.learn(&look, &[Slot { priority: 0, from: Position::at(next) }]),
-            None => reading.raise(0, Position::at(next)),
-        }
+    let next = reading.slots.as_ref().and_then(|slots| slots.first()).map(|slot| slot.from.at);
+    // A session whose clock a test has moved cannot go by what others have found.
+    if !clock::is_shifted() && (next.is_some_and(|next| next > now) || !reading.may_look) {
+        return 0;
     }
+    let look = reading.begin_look();
+    let leases = Leases::read(now, limit);
+    reading.learn(&look, &[Slot { priority: 0, from: Position::at(leases.next) }]);
+    if leases.expired.is_empty() {
+        return 0;
+    }
+    let mut expired = Vec::new();
+    // Locked and read again: what its holder has extended meanwhile stays as it is.
+    let rows = db.run(&REAP, &[leases.expired.into(), timestamp(now).into()]);
+    rows.each(|row| expired.push((Held::from_row(row), row.must::<TimestampWithTimeZone>(11).into_inner())));
     for (held, lease_until) in &expired {
         let silent = (now - lease_until) as f64 / 1e6;
         let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
         recover(db, held, "lease_expired", &error, now);
     }
     expired.len()
+}
+
+/// What a look at the leases found.
+struct Leases {
+    /// The first that have expired.
+    expired: Vec<Uuid>,
+    /// When there will be another, as things stand; a moment in the past if there is one already.
+    next: Micros,
+}
+
+impl Leases {
+    fn read(now: Micros, limit: usize) -> Leases {
+        let leases = Table::open(&job_lease::TABLE);
+        let moment = Moment::now();
+        let mut all = All::begin(&leases, &moment);
+        let (mut expired, mut next) = (Vec::new(), Micros::MAX);
+        while let Some(lease) = all.next() {
+            pgrx::check_for_interrupts!();
+            let until = lease.time(job_lease::lease_until);
+            if until <= now {
+                expired.push((until, lease.id(job_lease::job_id)));
+            } else {
+                next = next.min(until);
+            }
+        }
+        expired.sort_unstable_by_key(|(until, id)| (*until, *id.as_bytes()));
+        // One that is left over, or that another session has locked, is worth another look.
+        next = expired.first().map_or(next, |(until, _)| *until);
+        Leases { expired: expired.into_iter().take(limit).map(|(_, id)| id).collect(), next }
+    }
 }
 
 /// Recovers jobs that a stale executor has claimed before it fell silent, though their lease goes

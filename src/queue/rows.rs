@@ -4,9 +4,8 @@ use crate::table::layout;
 
 layout!(job_ready: scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind);
 layout!(job_waiting: scheduled_at, job_id);
-layout!(job_lease: job_id, lease_token, lease_until, picked_at, started_at, cancel_at, keyed, lease_owner, cancel_reason);
-layout!(job_done: job_id, lease_token, finished_at, picked_at, state, outcome, lease_owner, error_class, error,
-    cancel_reason, result);
+layout!(job_lease: job_id, lease_token, lease_until, picked_at, started_at, keyed, lease_owner, cancel_reason);
+layout!(job_done: job_id, lease_token, finished_at, picked_at, state, lease_owner, cancel_reason, result; former outcome);
 layout!(job_key: idempotency_key, job_id);
 layout!(job_checkpoint: job_id, saved_at, checkpoint);
 layout!(job: job_id, queue_id, priority, attempts, max_attempts, scheduled_at, created_at, updated_at, picked_at,

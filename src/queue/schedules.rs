@@ -74,7 +74,7 @@ fn fn_schedule_set(
 /// A job of a schedule keeps the rules of an enqueue. Its time and its key are the schedule's affair.
 fn check_job(job: Jsonb) {
     for key in ["scheduled_at", "idempotency_key"] {
-        if job.is_object() && job.has_key(key) {
+        if job.has_key(key) {
             raise(
                 PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("p_job must not have {key}: every job of a schedule gets its own"),
@@ -227,7 +227,11 @@ fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
         if job["source_ref"].is_null() {
             job["source_ref"] = json!(format!("schedule:{}", schedule.name));
         }
-        let answer = batch::enqueue(&Settings::current(), Jsonb::from_value(json!([job])), true);
+        let answer = batch::enqueue(
+            &Settings::current(),
+            Jsonb::from_value(json!([job])),
+            batch::Options { all_or_nothing: true, ids: false },
+        );
         let answer = answer.parse("the answer").or_raise();
         if answer["ok"] != json!(true) {
             raise(

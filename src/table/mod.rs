@@ -9,31 +9,32 @@
 
 #![allow(unsafe_code, reason = "the one place that handles the server's tables")]
 
+mod all;
+mod read;
 mod row;
 mod scan;
+mod write;
 
+pub use all::All;
+pub use read::Reader;
 pub(crate) use row::layout;
 pub use row::{Column, Layout, Row};
 pub use scan::{Bound, Key, Scan};
+use write::{AT_ONCE, Writer};
 
 use crate::error::raise;
 use pgrx::prelude::*;
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr;
+use std::rc::Rc;
 
 /// A table of the extension's schema, open for reading and writing.
 pub struct Table {
     relation: pg_sys::Relation,
+    places: Rc<Places>,
     writer: OnceCell<Writer>,
-}
-
-/// What inserting needs beside the table.
-struct Writer {
-    state: *mut pg_sys::EState,
-    target: *mut pg_sys::ResultRelInfo,
-    slot: *mut pg_sys::TupleTableSlot,
 }
 
 /// What became of a row that was to be deleted.
@@ -98,22 +99,52 @@ fn other_version(name: &CStr) -> ! {
     )
 }
 
-thread_local!(static COMPARED: RefCell<HashSet<pg_sys::Oid>> = RefCell::default());
+thread_local!(static PLACES: RefCell<HashMap<pg_sys::Oid, Rc<Places>>> = RefCell::default());
 
-/// Whether the table is as the library knows it. Its columns are compared once per session, their
-/// number every time.
-fn fits(relation: pg_sys::Relation, layout: &Layout) -> bool {
-    // SAFETY: an open relation has an id and a descriptor with that many attributes.
-    unsafe {
-        let descriptor = &*(*relation).rd_att;
-        let attributes = descriptor.attrs.as_slice(descriptor.natts as usize);
-        let same_name = |(attribute, name): (&pg_sys::FormData_pg_attribute, &&str)| {
-            CStr::from_ptr(attribute.attname.data.as_ptr()).to_bytes() == name.as_bytes()
+/// Where the columns of a layout are in the table itself.
+pub struct Places {
+    /// How many columns the table had when this was found out.
+    columns: usize,
+    /// The number of each column in the table; None: this version of the schema does not have it.
+    numbers: Vec<Option<usize>>,
+    required: Vec<bool>,
+}
+
+impl Places {
+    /// Found out once per session, and again when the number of columns has changed.
+    fn of(relation: pg_sys::Relation, layout: &Layout) -> Rc<Places> {
+        // SAFETY: an open relation has an id and a descriptor with that many attributes.
+        let (id, attributes) = unsafe {
+            let descriptor = &*(*relation).rd_att;
+            ((*relation).rd_id, descriptor.attrs.as_slice(descriptor.natts as usize))
         };
-        attributes.len() == layout.columns.len()
-            && (COMPARED.with_borrow(|seen| seen.contains(&(*relation).rd_id))
-                || attributes.iter().zip(layout.columns).all(same_name)
-                    && COMPARED.with_borrow_mut(|seen| seen.insert((*relation).rd_id)))
+        let known = PLACES.with_borrow(|places| places.get(&id).cloned());
+        if let Some(places) = known.filter(|places| places.columns == attributes.len()) {
+            return places;
+        }
+        let find = |name: &&str| {
+            // SAFETY: the server ends a name with a NUL.
+            let is_named = |attribute: &pg_sys::FormData_pg_attribute| unsafe {
+                CStr::from_ptr(attribute.attname.data.as_ptr()).to_bytes() == name.as_bytes()
+            };
+            attributes.iter().position(is_named)
+        };
+        let found: Vec<Option<usize>> = layout.columns.iter().chain(layout.former).map(find).collect();
+        if found[..layout.columns.len()].contains(&None) {
+            other_version(layout.name)
+        }
+        let places = Rc::new(Places {
+            columns: attributes.len(),
+            required: found.iter().map(|place| place.is_some_and(|place| attributes[place].attnotnull)).collect(),
+            numbers: found.into_iter().map(|place| place.map(|place| place + 1)).collect(),
+        });
+        PLACES.with_borrow_mut(|known| known.insert(id, Rc::clone(&places)));
+        places
+    }
+
+    /// The number of a column, counted from 1.
+    fn number(&self, column: Column) -> Option<usize> {
+        self.numbers[column.0]
     }
 }
 
@@ -121,10 +152,17 @@ impl Table {
     pub fn open(layout: &Layout) -> Table {
         // SAFETY: the id was just looked up; the lock is kept to the end of the transaction.
         let relation = unsafe { pg_sys::table_open(relation_id(layout.name), pg_sys::RowExclusiveLock as i32) };
-        if !fits(relation, layout) {
-            other_version(layout.name)
-        }
-        Table { relation, writer: OnceCell::new() }
+        Table { relation, places: Places::of(relation, layout), writer: OnceCell::new() }
+    }
+
+    /// Whether the table refuses a row without this column, as that of a former version may.
+    pub fn requires(&self, column: Column) -> bool {
+        self.places.required[column.0]
+    }
+
+    /// Whether the table has this column, as that of a former version may.
+    pub fn has(&self, column: Column) -> bool {
+        self.places.number(column).is_some()
     }
 
     /// Deletes the row on which the scan stands. With `wait`, a transaction that has it locked is
@@ -149,29 +187,15 @@ impl Table {
         if result == pg_sys::TM_Result::TM_Ok { Deleted::Yes } else { Deleted::No }
     }
 
-    /// Inserts a row, with its index entries. Constraints and triggers of the table hold, rules of
+    /// Inserts rows, with their index entries. Constraints and triggers of the table hold, rules of
     /// domains must have been checked.
-    pub fn insert(&self, row: &Row) {
+    pub fn insert_all(&self, rows: &[Row]) {
         let writer = self.writer.get_or_init(|| self.writer());
-        // SAFETY: the slot has the table's descriptor, and the row as many values as that, which
-        // `open` and `Row` see to. The values outlive the call.
-        unsafe {
-            let slot = &mut *writer.slot;
-            for (place, value) in row.values().iter().enumerate() {
-                *slot.tts_values.add(place) = value.unwrap_or(pg_sys::Datum::from(0));
-                *slot.tts_isnull.add(place) = value.is_none();
-            }
-            pg_sys::ExecStoreVirtualTuple(slot);
-            let triggers = !(*writer.target).ri_TrigDesc.is_null();
-            if triggers {
-                pg_sys::AfterTriggerBeginQuery();
-            }
-            pg_sys::ExecSimpleRelationInsert(writer.target, writer.state, slot);
-            if triggers {
-                pg_sys::AfterTriggerEndQuery(writer.state);
-            }
-            // The server's macro of this name: forget the row, so that the slot can be used again.
-            (*slot.tts_ops).clear.expect("slots can be cleared")(slot);
+        match rows {
+            [row] => writer.insert(row),
+            // A trigger may want to see the rows before it.
+            rows if writer.needs_one_by_one() => rows.iter().for_each(|row| writer.insert(row)),
+            rows => rows.chunks(AT_ONCE).for_each(|rows| writer.insert_together(rows)),
         }
     }
 
@@ -183,8 +207,7 @@ impl Table {
             let target = pg_sys::palloc0(size_of::<pg_sys::ResultRelInfo>()).cast();
             pg_sys::InitResultRelInfo(target, self.relation, 0, ptr::null_mut(), 0);
             pg_sys::ExecOpenIndices(target, false);
-            let slot = pg_sys::MakeSingleTupleTableSlot((*self.relation).rd_att, &raw const pg_sys::TTSOpsVirtual);
-            Writer { state, target, slot }
+            Writer { state, target, places: Rc::clone(&self.places), slots: RefCell::default() }
         }
     }
 }
@@ -197,7 +220,9 @@ impl Drop for Table {
         // SAFETY: opened by this value, and closed once.
         unsafe {
             if let Some(writer) = self.writer.take() {
-                pg_sys::ExecDropSingleTupleTableSlot(writer.slot);
+                for slot in writer.slots.take() {
+                    pg_sys::ExecDropSingleTupleTableSlot(slot);
+                }
                 pg_sys::ExecCloseIndices(writer.target);
                 pg_sys::FreeExecutorState(writer.state);
             }

@@ -3,31 +3,35 @@
 use pgrx::{IntoDatum, pg_sys};
 use std::ffi::CStr;
 
-/// A column, by its number in its table; columns count from 1.
+/// A column, by its place in its layout.
 #[derive(Clone, Copy)]
 pub struct Column(pub usize);
 
-/// The name of a table and the names of its columns, in order.
+/// The name of a table and the names of its columns.
 pub struct Layout {
     pub name: &'static CStr,
     pub columns: &'static [&'static str],
+    /// Columns that it may have in the schema of a former version.
+    pub former: &'static [&'static str],
 }
 
-/// Declares the layout of a table as a module of its columns. It is compared with the table itself
-/// when that is first opened.
+/// Declares the layout of a table as a module of its columns. They are looked for in the table
+/// itself when that is first opened.
 macro_rules! layout {
-    ($table:ident: $($column:ident),+ $(,)?) => {
+    ($table:ident: $($column:ident),+ $(; former $($former:ident),+)?) => {
         #[allow(dead_code, non_camel_case_types, non_upper_case_globals, reason = "named as in SQL")]
         pub mod $table {
             use $crate::table::{Column, Layout};
-            enum Place { $($column),+ }
-            $(pub const $column: Column = Column(Place::$column as usize + 1);)+
+            enum Place { $($column,)+ $($($former),+)? }
+            $(pub const $column: Column = Column(Place::$column as usize);)+
+            $($(pub const $former: Column = Column(Place::$former as usize);)+)?
             pub static TABLE: Layout = Layout {
                 name: match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($table), "\0").as_bytes()) {
                     Ok(name) => name,
                     Err(_) => panic!("a name has no NUL"),
                 },
                 columns: &[$(stringify!($column)),+],
+                former: &[$($(stringify!($former)),+)?],
             };
         }
     };
@@ -39,11 +43,11 @@ pub struct Row(Vec<Option<pg_sys::Datum>>);
 
 impl Row {
     pub fn of(layout: &Layout) -> Row {
-        Row(vec![None; layout.columns.len()])
+        Row(vec![None; layout.columns.len() + layout.former.len()])
     }
 
     pub fn set(mut self, column: Column, value: impl IntoDatum) -> Self {
-        self.0[column.0 - 1] = value.into_datum();
+        self.0[column.0] = value.into_datum();
         self
     }
 

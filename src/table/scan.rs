@@ -1,6 +1,6 @@
 //! Finding rows by an index, in its order.
 
-use super::{Column, Moment, Table, relation_id};
+use super::{Moment, Reader, Table, relation_id};
 use pgrx::prelude::*;
 use pgrx::{IntoDatum, Uuid};
 use std::ffi::CStr;
@@ -85,7 +85,7 @@ fn scan_key(flags: u32, column: usize, strategy: u32, function: u32, value: pg_s
 pub struct Scan<'a> {
     scan: pg_sys::IndexScanDesc,
     index: pg_sys::Relation,
-    slot: *mut pg_sys::TupleTableSlot,
+    row: Reader,
     keys: Vec<pg_sys::ScanKeyData>,
     /// Read by the server through a pointer, for as long as the scan lasts.
     _bound: Vec<pg_sys::ScanKeyData>,
@@ -137,9 +137,9 @@ impl<'a> Scan<'a> {
         unsafe {
             let index = pg_sys::index_open(relation_id(index), pg_sys::AccessShareLock as i32);
             let scan = pg_sys::index_beginscan(table.relation, index, moment.0, keys.len() as i32, 0);
-            let slot = pg_sys::table_slot_create(table.relation, ptr::null_mut());
+            let row = Reader::of(table);
             pg_sys::index_rescan(scan, keys.as_mut_ptr(), keys.len() as i32, ptr::null_mut(), 0);
-            Scan { scan, index, slot, keys, _bound: members, _moment: moment }
+            Scan { scan, index, row, keys, _bound: members, _moment: moment }
         }
     }
 
@@ -160,72 +160,24 @@ impl<'a> Scan<'a> {
     /// Goes to the next row that is visible. False: there is none.
     pub fn next(&mut self) -> bool {
         // SAFETY: the scan is open, and the slot fits its table.
-        unsafe { pg_sys::index_getnext_slot(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.slot) }
+        unsafe { pg_sys::index_getnext_slot(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.row.slot) }
     }
 
     pub(super) fn row_id(&self) -> pg_sys::ItemPointer {
         // SAFETY: the slot lives as long as the scan.
-        unsafe { &raw mut (*self.slot).tts_tid }
+        unsafe { &raw mut (*self.row.slot).tts_tid }
     }
 
     pub(super) fn snapshot(&self) -> pg_sys::Snapshot {
         self._moment.0
     }
+}
 
-    fn datum(&self, column: Column) -> Option<pg_sys::Datum> {
-        let place = column.0;
-        // SAFETY: the scan stands on a row, and the column is one of its table's.
-        unsafe {
-            if usize::from((*self.slot).tts_nvalid as u16) < place {
-                pg_sys::slot_getsomeattrs_int(self.slot, place as i32);
-            }
-            let is_null = *(*self.slot).tts_isnull.add(place - 1);
-            (!is_null).then(|| *(*self.slot).tts_values.add(place - 1))
-        }
-    }
+impl std::ops::Deref for Scan<'_> {
+    type Target = Reader;
 
-    pub fn is_null(&self, column: Column) -> bool {
-        self.datum(column).is_none()
-    }
-
-    fn value(&self, column: Column) -> pg_sys::Datum {
-        self.datum(column).expect("the column is never NULL")
-    }
-
-    pub fn int(&self, column: Column) -> i32 {
-        self.value(column).value() as i32
-    }
-
-    pub fn bool(&self, column: Column) -> bool {
-        self.value(column).value() as u8 != 0
-    }
-
-    /// A moment, in microseconds of the server's.
-    pub fn time(&self, column: Column) -> i64 {
-        self.value(column).value() as i64
-    }
-
-    pub fn id(&self, column: Column) -> Uuid {
-        self.maybe_id(column).expect("the column is never NULL")
-    }
-
-    pub fn maybe_id(&self, column: Column) -> Option<Uuid> {
-        // SAFETY: an id is sixteen bytes, which the row holds.
-        self.datum(column).map(|datum| Uuid::from_bytes(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() }))
-    }
-
-    /// A text, or the bytes of a jsonb, as long as the scan stands on the row.
-    pub fn maybe_bytes(&self, column: Column) -> Option<&[u8]> {
-        // SAFETY: the column holds a varlena; one stored elsewhere or compressed is copied to
-        // memory that outlives this call.
-        self.datum(column).map(|datum| unsafe {
-            let value = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
-            std::slice::from_raw_parts(pgrx::vardata_any(value).cast(), pgrx::varsize_any_exhdr(value))
-        })
-    }
-
-    pub fn bytes(&self, column: Column) -> &[u8] {
-        self.maybe_bytes(column).expect("the column is never NULL")
+    fn deref(&self) -> &Reader {
+        &self.row
     }
 }
 
@@ -236,7 +188,6 @@ impl Drop for Scan<'_> {
         }
         // SAFETY: opened by this value, and closed once.
         unsafe {
-            pg_sys::ExecDropSingleTupleTableSlot(self.slot);
             pg_sys::index_endscan(self.scan);
             pg_sys::index_close(self.index, pg_sys::NoLock as i32);
         }

@@ -172,6 +172,10 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     assert_eq!(claimed["count"], 2);
     let id = claimed["jobs"][0]["job_id"].as_str().expect("an id");
     assert_eq!(c.call(&format!(r#"fn_job_ack_batch('w', '["{id}"]')"#), "acked")["acked"], 1);
+    let other = claimed["jobs"][1]["job_id"].as_str().expect("an id");
+    let next = c.call(&format!("fn_job_ack_and_claim('{other}', 'w', '{{}}', p_job_kind => 'b')"), "empty");
+    assert_eq!(next["ack"]["code"], "succeeded");
+    c.call("fn_job_ack_and_claim_batch('w', '[]', 1, 'b')", "empty");
     let failed = c.hold("failed");
     c.call(&format!("fn_job_fail_or_retry('{failed}', 'w', 'no')"), "retry_waiting");
     c.call(&format!(r#"fn_job_change('{failed}', '{{"priority": 1, "scheduled_at": "2030-01-31"}}')"#), "changed");
@@ -216,7 +220,7 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call("fn_job_purge('0 days')", "purged");
 
     assert_eq!(log(&db), Vec::<String>::new(), "traps that were sprung, and as whom");
-    let read = ["fn_config_get", "fn_queue_verify", "fn_engine_live", "fn_engine_state"];
+    let read = ["fn_config_get", "fn_queue_verify", "fn_vacuum_state", "fn_engine_live", "fn_engine_state"];
     c.called.extend(read.map(str::to_owned));
     let definers = db.session().texts(
         "SELECT proname FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype",

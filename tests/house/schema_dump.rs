@@ -22,7 +22,7 @@ fn the_description_sees_every_kind_of_change() {
         ("ALTER DOMAIN agentq.job_payload SET NOT NULL", "+ type agentq.job_payload"),
         ("ALTER DOMAIN agentq.job_payload ADD CHECK (true)", "+ constraint agentq.job_payload"),
         ("ALTER TABLE agentq.queue DROP CONSTRAINT queue_lease_check", "- constraint agentq.queue queue_lease_check"),
-        ("DROP INDEX agentq.job_lease_until_idx", "- index agentq.job_lease CREATE INDEX job_lease_until_idx"),
+        ("DROP INDEX agentq.job_ready_kind_idx", "- index agentq.job_ready CREATE INDEX job_ready_kind_idx"),
         ("ALTER VIEW agentq.v_job_queue_backlog SET (security_barrier)", "security_barrier=true"),
         ("ALTER VIEW agentq.job_queue ALTER COLUMN queue DROP DEFAULT", "- column agentq.job_queue 022 queue"),
         ("ALTER FUNCTION agentq.fn_job_ack SECURITY INVOKER", "security invoker"),

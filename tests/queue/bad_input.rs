@@ -67,9 +67,9 @@ fn a_payload_that_is_no_small_signal_is_refused() {
     let db = database();
     let mut s = db.session();
     for (payload, message, hint) in [
-        ("'5'", "p_payload_json must be a JSON object, not a scalar", "Wrap the value"),
-        ("'\"text\"'", "p_payload_json must be a JSON object, not a scalar", "Wrap the value"),
-        ("'null'", "p_payload_json must be a JSON object, not a scalar", "Wrap the value"),
+        ("'5'", "p_payload_json must be a JSON object, not a number", "Wrap the value"),
+        ("'\"text\"'", "p_payload_json must be a JSON object, not a string", "Wrap the value"),
+        ("'null'", "p_payload_json must be a JSON object, not null", "Wrap the value"),
         ("'[{}]'", "p_payload_json must be a JSON object, not an array", "Wrap the value"),
         ("jsonb_build_object('a', repeat('x', 10485760))", "more than the 262144 allowed", "queue.payload.max_bytes"),
     ] {

@@ -329,3 +329,23 @@ fn batches_have_a_largest_size() {
     let held = "(SELECT jsonb_agg(job_id) FROM agentq.job_queue WHERE state = 'leased')";
     assert_eq!(s.call(&format!("fn_job_ack_batch('bob', {held})"))["acked"], json!(1000));
 }
+
+#[test]
+fn a_batch_may_be_answered_with_its_ids_alone() {
+    let db = database();
+    let mut s = db.session();
+    let first = id(&s.call("fn_job_enqueue('x', 'taken')"));
+    let jobs = json!([{"job_kind": "a"}, {"job_kind": "b", "idempotency_key": "taken"}, {"job_kind": " "}]);
+    let answer = s.json("SELECT agentq.fn_job_enqueue_batch($1, '{\"answer\": \"ids\"}')", &[&jobs]);
+    let new = s.text("SELECT job_id FROM agentq.job_queue WHERE job_kind = 'a'");
+    assert_eq!(answer["job_ids"], json!([new, first, null]));
+    assert_eq!(
+        (answer["created"].clone(), answer["duplicates"].clone(), answer["refused"].clone()),
+        (json!(1), json!(1), json!(1))
+    );
+    assert_eq!(answer.get("jobs"), None);
+    for bad in ["\"names\"", "7"] {
+        let statement = format!("SELECT agentq.fn_job_enqueue_batch('[]', '{{\"answer\": {bad}}}')");
+        refused(&mut s, &statement, "22023", "answer", "ids");
+    }
+}

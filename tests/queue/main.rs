@@ -1,5 +1,6 @@
 //! The queue room, over real connections with several sessions.
 
+mod ack_and_claim;
 mod bad_input;
 mod batch;
 mod cancel;

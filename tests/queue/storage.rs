@@ -1,7 +1,7 @@
 //! The hot path reads and writes its tables without SQL: what a statement would have kept, it keeps.
 
 use crate::helpers::{claimed, drain, enqueue_all, expect, id, token};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, Value, database, json};
 
 /// The answers are put together byte by byte; read as text and back they must be the same value.
 #[track_caller]
@@ -135,6 +135,54 @@ fn an_index_and_a_trigger_of_the_operator_are_kept_up() {
     s.call(&format!("fn_job_ack('{job}', 'bob')"));
     assert_eq!(s.count("agentq.job_done WHERE upper(lease_owner) = 'BOB' AND finished_at IS NOT NULL"), 1);
     assert_eq!(s.texts("SELECT job_id FROM seen"), [job]);
+}
+
+#[test]
+fn a_batch_keeps_up_the_indexes_and_triggers_of_the_operator_too() {
+    let db = database();
+    let mut s = db.session();
+    s.run(
+        "CREATE INDEX ON agentq.job ((upper(job_kind)));
+         CREATE TABLE seen (job_id uuid, before bigint);
+         CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN INSERT INTO public.seen SELECT NEW.job_id, count(*) FROM agentq.job_ready; RETURN NULL; END $$;
+         SET enable_seqscan = off",
+    );
+    let batch = r#"fn_job_enqueue_batch('[{"job_kind": "a"}, {"job_kind": "b"}, {"job_kind": "a"}]')"#;
+    s.call(batch);
+    assert_eq!(s.count("agentq.job WHERE upper(job_kind) = 'A'"), 2);
+    s.run("CREATE TRIGGER see AFTER INSERT ON agentq.job_ready FOR EACH ROW EXECUTE FUNCTION see()");
+    let ids = each_id(&s.call(batch));
+    assert_eq!(s.texts("SELECT job_id FROM seen ORDER BY before, job_id"), ids);
+    s.run("ALTER TABLE agentq.job ADD CONSTRAINT no_b CHECK (job_kind <> 'b') NOT VALID");
+    let failure = s.fails(&format!("SELECT agentq.{batch}"));
+    assert_eq!((failure.code.as_str(), failure.message.contains("no_b")), ("23514", true), "{failure:?}");
+    assert_eq!(s.count("agentq.job_queue"), 6);
+    db.assert_sound();
+}
+
+fn each_id(answer: &Value) -> Vec<String> {
+    answer["jobs"].as_array().expect("jobs").iter().map(id).collect()
+}
+
+#[test]
+fn a_batch_of_ten_thousand_large_jobs_is_stored_whole() {
+    let db = database();
+    let mut s = db.session();
+    s.run(
+        r#"SELECT agentq.fn_job_enqueue_batch((SELECT jsonb_agg(jsonb_build_object('job_kind', 'k' || n % 7,
+            'priority', n % 3, 'payload_json', jsonb_build_object('n', n, 'pad', repeat(md5(n::text), n % 200))))
+            FROM generate_series(1, 10000) n))"#,
+    );
+    let wrong = "agentq.job_queue WHERE payload_json->>'pad' <>
+        repeat(md5(payload_json->>'n'), (payload_json->>'n')::int % 200)
+        OR job_kind <> 'k' || (payload_json->>'n')::int % 7 OR priority <> (payload_json->>'n')::int % 3";
+    assert_eq!((s.count("agentq.job_queue"), s.count(wrong)), (10_000, 0));
+    assert_eq!(s.count("(SELECT job_id FROM agentq.job_queue GROUP BY job_id) j"), 10_000);
+    let ordered = "SELECT bool_and(n > before) FROM (SELECT (payload_json->>'n')::int AS n,
+        lag((payload_json->>'n')::int, 1, 0) OVER (ORDER BY job_id) AS before FROM agentq.job_queue) j";
+    assert_eq!(s.text(ordered), "t");
+    db.assert_sound();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::helpers::{claimed, enqueue_all, id};
 use agentq_tests::{Session, database};
 
-const HEALTH: [&str; 25] = [
+const HEALTH: [&str; 28] = [
     "executor_name",
     "executor_kind",
     "last_tick_at",
@@ -29,6 +29,9 @@ const HEALTH: [&str; 25] = [
     "gate_worker",
     "gate_notify",
     "gate_heartbeat",
+    "dead_rows",
+    "vacuum_held_by",
+    "vacuum_held_since",
 ];
 
 /// One job in each state that a job can be in.
@@ -49,7 +52,7 @@ fn one_in_each_state(s: &mut Session) {
 }
 
 #[test]
-fn the_health_view_has_twenty_five_columns() {
+fn the_health_view_has_these_columns() {
     let db = database();
     let columns = db.session().texts(
         "SELECT column_name FROM information_schema.columns
@@ -249,4 +252,23 @@ fn the_depth_of_each_queue_tells_ready_waiting_and_held_apart() {
             AND next_due_at = (SELECT max(scheduled_at) FROM agentq.job_queue)
         FROM agentq.v_queue_depth WHERE queue = 'default'";
     assert_eq!(s.text(ages), "t");
+}
+
+#[test]
+fn who_keeps_vacuum_from_dead_rows_is_named_when_they_pile_up() {
+    let db = database();
+    let (mut s, mut idle) = (db.session(), db.session());
+    idle.run("SET application_name = 'forgotten report'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class");
+    let pid = idle.text("SELECT pg_backend_pid()");
+    let health = "SELECT DISTINCT concat_ws('|', dead_rows > 10000, vacuum_held_by) FROM agentq.v_queue_health";
+    assert_eq!(s.texts(health), ["f"]);
+    s.run("INSERT INTO agentq.job_checkpoint SELECT gen_random_uuid(), now(), '1' FROM generate_series(1, 10001)");
+    s.run("DELETE FROM agentq.job_checkpoint");
+    s.run("SELECT pg_stat_force_next_flush()");
+    let name = format!("t|session {pid} of postgres (forgotten report, idle in transaction)");
+    assert_eq!(s.texts(health), [name.as_str()]);
+    let held = format!("agentq.fn_vacuum_state() WHERE held_pid = {pid} AND held_since <= now()");
+    assert_eq!(s.count(&held), 1);
+    idle.run("ROLLBACK");
+    assert_eq!(s.texts(health), ["t"]);
 }

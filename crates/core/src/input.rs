@@ -106,15 +106,15 @@ pub fn one_of<'a>(what: &str, value: &'a str, accepted: &[&str]) -> Result<&'a s
 }
 
 /// The keys of an options object, all of which must be known.
-pub fn known_options<'a>(
+pub fn known_options(
     what: &str,
-    keys: impl IntoIterator<Item = &'a String>,
+    keys: impl IntoIterator<Item = impl AsRef<str>>,
     accepted: &[&str],
 ) -> Result<(), Refusal> {
     for key in keys {
-        if !accepted.contains(&key.as_str()) {
+        if !accepted.contains(&key.as_ref()) {
             return Err(Refusal::new(
-                format!("{what} has the unknown key \"{}\"", shown(key)),
+                format!("{what} has the unknown key \"{}\"", shown(key.as_ref())),
                 format!("It accepts: {}.", accepted.join(", ")),
             ));
         }

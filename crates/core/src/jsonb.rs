@@ -67,6 +67,20 @@ impl From<bool> for Item<'_> {
     }
 }
 
+impl Item<'_> {
+    /// What it is, for an error message.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Item::Null => "null",
+            Item::Bool(_) => "a boolean",
+            Item::Int(_) | Item::Number(_) => "a number",
+            Item::Text(_) => "a string",
+            Item::Container(bytes) if Container::new(bytes).is_object() => "an object",
+            Item::Container(_) => "an array",
+        }
+    }
+}
+
 /// The value is larger than the server's form allows.
 #[derive(Debug, PartialEq)]
 pub struct TooLarge;

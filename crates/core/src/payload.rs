@@ -1,12 +1,20 @@
 //! Payloads are signals, not data: what may not be put into one.
 
 use crate::error::Refusal;
+use crate::jsonb::Container;
 
 /// Keys that may not appear at the top of a payload or of a heartbeat's metadata: content and
 /// secrets live elsewhere and are pointed at. Nested keys are not looked at, because the rule is
 /// the same as the one the CHECK constraint states, and that one reads the top level.
 pub const DENIED_KEYS: [&str; 10] =
     ["body", "content", "raw", "vector", "embedding", "secret", "token", "password", "ssn", "personal_data"];
+
+/// The first of the denied keys that an object has at its top level.
+pub fn denied_key(object: Container<'_>) -> Option<&'static str> {
+    let is_denied = |key: &[u8]| DENIED_KEYS.iter().any(|denied| denied.as_bytes() == key);
+    let found = object.keys().any(is_denied);
+    if found { DENIED_KEYS.into_iter().find(|key| object.get(key).is_some()) } else { None }
+}
 
 pub fn refuse_denied(what: &str, key: &str) -> Refusal {
     Refusal::new(
@@ -45,6 +53,16 @@ mod tests {
         for key in DENIED_KEYS {
             assert!(refusal.hint.contains(key));
         }
+    }
+
+    #[test]
+    fn the_first_denied_key_is_found_at_the_top_level_only() {
+        use crate::jsonb::{Item, object};
+        let inner = object(&mut [("token", Item::Null)]).unwrap();
+        let fine = object(&mut [("tokens", Item::Bool(true)), ("inner", Item::Container(&inner))]).unwrap();
+        assert_eq!(denied_key(Container::new(&fine)), None);
+        let bad = object(&mut [("ssn", Item::Null), ("a", Item::Null), ("raw", Item::Null)]).unwrap();
+        assert_eq!(denied_key(Container::new(&bad)), Some("raw"));
     }
 
     #[test]

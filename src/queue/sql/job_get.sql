@@ -1,10 +1,11 @@
 SELECT jsonb_build_object('ok', true, 'code', 'found',
     'job', to_jsonb(q) || jsonb_build_object(
         'result', d.result,
-        'error_class', d.error_class,
+        'error_class', (SELECT a.error_class FROM agentq.job_attempt_log a
+                        WHERE a.job_id = d.job_id AND a.ended_at = d.finished_at),
         'checkpoint', c.checkpoint,
-        'cancel_requested', l.cancel_at IS NOT NULL,
-        'cancel_reason', coalesce(d.cancel_reason, l.cancel_reason)),
+        'cancel_requested', l.cancel_reason IS NOT NULL,
+        'cancel_reason', nullif(coalesce(d.cancel_reason, l.cancel_reason), '')),
     'attempts', coalesce((SELECT jsonb_agg(to_jsonb(a) - 'job_id' ORDER BY a.attempt_no)
                           FROM agentq.job_attempt a WHERE a.job_id = q.job_id), '[]'))
 FROM agentq.job_queue q

@@ -1,6 +1,6 @@
 SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, l.lease_owner::text,
        j.attempts::integer, j.max_attempts::integer,
-       l.cancel_at IS NOT NULL, CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END, h.executor_name
+       l.cancel_reason IS NOT NULL, CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END, h.executor_name
 FROM agentq.queue_heartbeat h
 JOIN agentq.job_lease l ON l.lease_owner = coalesce(h.lease_owner, h.executor_name)
 JOIN agentq.job j ON j.job_id = l.job_id

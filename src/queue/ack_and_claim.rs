@@ -1,0 +1,66 @@
+//! Ack and the next claim in one call: one round trip and one commit instead of two.
+//!
+//! The answer has both parts. An ack that comes too late (`lease_lost`) does not keep the worker
+//! from its next job.
+
+use super::{ack, answer, claim};
+use crate::error::required;
+use crate::json::{self, Jsonb};
+use agentq_core::jsonb::Item;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_ack_and_claim(
+    p_job_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_result: default!(Option<Jsonb>, "NULL"),
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+    p_job_kind: default!(Option<&str>, "NULL"),
+    p_lease_seconds: default!(Option<i32>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    answer::gated(|settings| {
+        let owner = required("p_lease_owner", p_lease_owner);
+        let acked = p_job_id.map(|job_id| ack::one(settings, job_id, owner, p_result, p_lease_token));
+        let claimed = claim::claim(Some(owner), None, p_job_kind, p_lease_seconds, p_options, None);
+        let found = claimed.container();
+        let code = found.get("code").unwrap_or(Item::Null);
+        let job = if code == Item::from("claimed") { found.item() } else { Item::Null };
+        together(acked, claimed, &[("job", job)])
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_ack_and_claim_batch(
+    p_lease_owner: Option<&str>,
+    p_jobs: Option<Jsonb>,
+    p_limit: Option<i32>,
+    p_job_kind: default!(Option<&str>, "NULL"),
+    p_lease_seconds: default!(Option<i32>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    answer::gated(|settings| {
+        let owner = required("p_lease_owner", p_lease_owner);
+        let limit = required("p_limit", p_limit);
+        let acked = p_jobs.map(|jobs| ack::many(settings, owner, jobs));
+        let claimed = claim::claim(Some(owner), Some(limit), p_job_kind, p_lease_seconds, p_options, None);
+        let part = |key| claimed.container().get(key).unwrap_or(Item::Null);
+        together(acked, claimed, &[("count", part("count")), ("jobs", part("jobs"))])
+    })
+}
+
+/// The answer to both: the claim's code, and the queues that are paused, if it says so.
+fn together(acked: Option<Jsonb>, claimed: Jsonb, found: &[(&str, Item<'_>)]) -> Jsonb {
+    let claim = claimed.container();
+    let mut members = vec![
+        ("ok", true.into()),
+        ("code", claim.get("code").unwrap_or(Item::Null)),
+        ("ack", acked.map_or(Item::Null, |acked| acked.container().item())),
+    ];
+    members.extend_from_slice(found);
+    members.extend(claim.get("paused").map(|paused| ("paused", paused)));
+    Jsonb::from_container(&json::object(&mut members))
+}

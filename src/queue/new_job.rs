@@ -1,0 +1,94 @@
+//! A job that has been checked and is to be written: the row that says what it is, and its place.
+
+use super::place::Place;
+use super::rows::{job, job_ready, job_waiting};
+use crate::base::clock::{Micros, timestamp};
+use crate::base::settings::Queue;
+use crate::json::Jsonb;
+use crate::table::{Row, Table};
+use pgrx::Uuid;
+use std::rc::Rc;
+
+pub struct NewJob<'a> {
+    pub id: Uuid,
+    pub queue: Rc<Queue>,
+    pub kind: &'a str,
+    pub key: Option<&'a str>,
+    /// None: the role that opened the session.
+    pub actor: Option<&'a str>,
+    pub source_ref: Option<&'a str>,
+    pub target_ref: Option<&'a str>,
+    pub payload_ref: Option<&'a str>,
+    pub priority: i32,
+    pub max_attempts: i32,
+    /// None: at once.
+    pub asked_at: Option<Micros>,
+    pub run_id: Option<Uuid>,
+    pub payload: Jsonb,
+}
+
+impl NewJob<'_> {
+    pub fn scheduled_at(&self, now: Micros) -> Micros {
+        self.asked_at.unwrap_or(now)
+    }
+
+    fn place(&self, now: Micros) -> Place {
+        Place {
+            job_id: self.id,
+            queue_id: self.queue.queue_id,
+            job_kind: self.kind.to_owned(),
+            priority: self.priority,
+            scheduled_at: self.scheduled_at(now),
+        }
+    }
+
+    fn row(&self, jobs: &Table, now: Micros, session_user: &str) -> Row {
+        let row = Row::of(&job::TABLE)
+            .set(job::job_id, self.id)
+            .set(job::queue_id, self.queue.queue_id)
+            .set(job::priority, self.priority)
+            .set(job::attempts, 0)
+            .set(job::max_attempts, self.max_attempts)
+            .set(job::scheduled_at, timestamp(self.scheduled_at(now)))
+            .set(job::created_at, timestamp(now))
+            .set(job::run_id, self.run_id)
+            .set(job::job_kind, self.kind)
+            .set(job::actor, self.actor.unwrap_or(session_user))
+            .set(job::idempotency_key, self.key)
+            .set(job::source_ref, self.source_ref)
+            .set(job::target_ref, self.target_ref)
+            .set(job::payload_ref, self.payload_ref)
+            .set(job::payload_json, self.payload);
+        // Up to 0.3.0.
+        if jobs.requires(job::updated_at) {
+            return row.set(job::updated_at, timestamp(now)).set(job::resting_state, "queued");
+        }
+        row
+    }
+}
+
+/// Writes new jobs. Their keys must have been taken.
+pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
+    let table = Table::open(&job::TABLE);
+    let rows: Vec<Row> = jobs.iter().map(|job| job.row(&table, now, session_user)).collect();
+    table.insert_all(&rows);
+    let (mut ready, mut waiting) = (Vec::with_capacity(jobs.len()), Vec::new());
+    let places: Vec<Place> = jobs.iter().map(|job| job.place(now)).collect();
+    for (job, place) in jobs.iter().zip(&places) {
+        if place.scheduled_at <= now {
+            ready.push(place.ready_row(job.key.is_some()))
+        } else {
+            waiting.push(place.waiting_row())
+        }
+    }
+    if !ready.is_empty() {
+        Table::open(&job_ready::TABLE).insert_all(&ready);
+    }
+    if !waiting.is_empty() {
+        Table::open(&job_waiting::TABLE).insert_all(&waiting);
+    }
+    for (job, place) in jobs.iter().zip(&places) {
+        // A time that was asked for may lie before the present.
+        if place.scheduled_at <= now { place.entered_ready(job.asked_at.is_some()) } else { place.entered_waiting() }
+    }
+}

@@ -1,0 +1,47 @@
+//! Reading a whole table, for one that is small.
+
+use super::{Moment, Reader, Table};
+use pgrx::prelude::*;
+use std::ptr;
+
+/// All visible rows of a table, in no order.
+pub struct All<'a> {
+    scan: pg_sys::TableScanDesc,
+    row: Reader,
+    table: &'a Table,
+    _moment: &'a Moment,
+}
+
+impl<'a> All<'a> {
+    pub fn begin(table: &'a Table, moment: &'a Moment) -> Self {
+        // SAFETY: the table is open and the snapshot lives as long as the scan; a table has an
+        // access method, which has this call.
+        unsafe {
+            let begin = (*(*table.relation).rd_tableam).scan_begin.expect("tables can be read");
+            let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
+                | pg_sys::ScanOptions::SO_ALLOW_STRAT
+                | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
+            let scan = begin(table.relation, moment.0, 0, ptr::null_mut(), ptr::null_mut(), flags);
+            All { scan, row: Reader::of(table), table, _moment: moment }
+        }
+    }
+
+    /// Goes to the next row.
+    pub fn next(&mut self) -> Option<&Reader> {
+        // SAFETY: the scan is open, and the slot is of its table.
+        let found = unsafe {
+            let next = (*(*self.table.relation).rd_tableam).scan_getnextslot.expect("tables can be read");
+            next(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.row.slot)
+        };
+        found.then_some(&self.row)
+    }
+}
+
+impl Drop for All<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: opened by this value, and closed once.
+            unsafe { (*(*self.table.relation).rd_tableam).scan_end.expect("tables can be read")(self.scan) }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The row on which a scan stands.
+
+use super::{Column, Places, Table};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use std::ptr;
+use std::rc::Rc;
+
+pub struct Reader {
+    pub(super) slot: *mut pg_sys::TupleTableSlot,
+    places: Rc<Places>,
+}
+
+impl Reader {
+    pub(super) fn of(table: &Table) -> Self {
+        // SAFETY: the table is open.
+        let slot = unsafe { pg_sys::table_slot_create(table.relation, ptr::null_mut()) };
+        Reader { slot, places: Rc::clone(&table.places) }
+    }
+
+    fn datum(&self, column: Column) -> Option<pg_sys::Datum> {
+        let place = self.places.number(column)?;
+        // SAFETY: the slot holds a row, and the column is one of its table's.
+        unsafe {
+            if usize::from((*self.slot).tts_nvalid as u16) < place {
+                pg_sys::slot_getsomeattrs_int(self.slot, place as i32);
+            }
+            let is_null = *(*self.slot).tts_isnull.add(place - 1);
+            (!is_null).then(|| *(*self.slot).tts_values.add(place - 1))
+        }
+    }
+
+    pub fn is_null(&self, column: Column) -> bool {
+        self.datum(column).is_none()
+    }
+
+    fn value(&self, column: Column) -> pg_sys::Datum {
+        self.datum(column).expect("the column is never NULL")
+    }
+
+    pub fn int(&self, column: Column) -> i32 {
+        self.value(column).value() as i32
+    }
+
+    pub fn bool(&self, column: Column) -> bool {
+        self.value(column).value() as u8 != 0
+    }
+
+    /// A moment, in microseconds of the server's.
+    pub fn time(&self, column: Column) -> i64 {
+        self.value(column).value() as i64
+    }
+
+    pub fn id(&self, column: Column) -> Uuid {
+        self.maybe_id(column).expect("the column is never NULL")
+    }
+
+    pub fn maybe_id(&self, column: Column) -> Option<Uuid> {
+        // SAFETY: an id is sixteen bytes, which the row holds.
+        self.datum(column).map(|datum| Uuid::from_bytes(unsafe { *datum.cast_mut_ptr::<[u8; 16]>() }))
+    }
+
+    /// A text, or the bytes of a jsonb, as long as the scan stands there.
+    pub fn maybe_bytes(&self, column: Column) -> Option<&[u8]> {
+        // SAFETY: the column holds a varlena; one stored elsewhere or compressed is copied to
+        // memory that outlives this call.
+        self.datum(column).map(|datum| unsafe {
+            let value = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+            std::slice::from_raw_parts(pgrx::vardata_any(value).cast(), pgrx::varsize_any_exhdr(value))
+        })
+    }
+
+    pub fn bytes(&self, column: Column) -> &[u8] {
+        self.maybe_bytes(column).expect("the column is never NULL")
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: made by this value, and dropped once.
+            unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.slot) }
+        }
+    }
+}
