@@ -100,6 +100,19 @@ pub fn answer_as_owner(work: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
     })
 }
 
+/// Runs `work` with a search path of the server's own schema alone. The same as SET search_path in a
+/// function's declaration, for a tenth of its price. An error undoes it with the (sub)transaction.
+pub fn with_own_names<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: the server copies the path, and keeps the copies on a stack.
+    unsafe {
+        let mut path = pg_sys::OverrideSearchPath { addCatalog: true, ..Default::default() };
+        pg_sys::PushOverrideSearchPath(&mut path);
+        let result = work();
+        pg_sys::PopOverrideSearchPath();
+        result
+    }
+}
+
 /// An error that was caught.
 pub struct Caught {
     pub code: PgSqlErrorCode,

@@ -33,7 +33,6 @@ struct Acking<'a> {
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
 fn fn_job_ack(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
@@ -75,7 +74,6 @@ pub fn by(owner: &str, job_id: Uuid, token: Uuid, result: Option<Jsonb>) -> bool
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
 fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb {
     answer::gated(|settings| many(settings, required("p_lease_owner", p_lease_owner), required("p_jobs", p_jobs)))
 }

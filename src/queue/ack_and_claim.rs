@@ -11,7 +11,6 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
 fn fn_job_ack_and_claim(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
@@ -33,7 +32,6 @@ fn fn_job_ack_and_claim(
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
 fn fn_job_ack_and_claim_batch(
     p_lease_owner: Option<&str>,
     p_jobs: Option<Jsonb>,

@@ -1,7 +1,7 @@
 //! The answers that several functions share.
 
 use crate::base::settings::Settings;
-use crate::db::{Db, statement};
+use crate::db::{self, Db, statement};
 use crate::error::unknown_job;
 use crate::json::Jsonb;
 use agentq_core::config;
@@ -21,10 +21,13 @@ pub fn gate_closed(gate: &str) -> Jsonb {
     }))
 }
 
-/// Runs a job function, unless the master gate is closed.
+/// Runs a job function, unless the master gate is closed. Names are looked for where the server has
+/// its own and nowhere else, so that a caller can slip nothing in.
 pub fn gated(work: impl FnOnce(&Settings) -> Jsonb) -> Jsonb {
-    let settings = Settings::current();
-    if settings.substrate_enabled { work(&settings) } else { gate_closed(config::SUBSTRATE_ENABLED) }
+    db::with_own_names(|| {
+        let settings = Settings::current();
+        if settings.substrate_enabled { work(&settings) } else { gate_closed(config::SUBSTRATE_ENABLED) }
+    })
 }
 
 /// What the caller sees when it no longer, or not yet, holds the job. An unknown job is an error.

@@ -36,7 +36,6 @@ enum Fate {
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
 fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
     answer::gated(|settings| {
         let jobs = required("p_jobs", p_jobs);

@@ -59,7 +59,6 @@ impl Run {
 }
 
 #[pg_extern(name = "fn_job_claim", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
 fn claim_or_wait(
     p_lease_owner: Option<&str>,
     p_job_kind: default!(Option<&str>, "NULL"),
@@ -71,7 +70,6 @@ fn claim_or_wait(
 }
 
 #[pg_extern(name = "fn_job_claim_batch", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
 fn claim_batch_or_wait(
     p_lease_owner: Option<&str>,
     p_limit: Option<i32>,
@@ -308,8 +306,12 @@ impl Claim<'_> {
                 })
             })
             .collect();
-        let mut cursors: Vec<Cursor<'_>> =
-            self.lanes.iter().zip(&slots).map(|(lane, slots)| Cursor::new(lane, &ready, &moment, slots)).collect();
+        let mut cursors: Vec<Cursor<'_>> = self
+            .lanes
+            .iter()
+            .zip(&slots)
+            .map(|(lane, slots)| Cursor::new(lane, &ready, &moment, slots, self.limit == 1))
+            .collect();
         let taken = self.first_of(&mut cursors);
         for (number, (reading, slots)) in readings.iter().zip(&slots).enumerate() {
             match taken.iter().rev().find(|(lane, _)| *lane == number) {

@@ -69,7 +69,6 @@ pub fn check_signal(what: &str, value: Jsonb, max_bytes: i64) -> Result<(), Refu
 }
 
 #[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::too_many_arguments, reason = "the signature is public")]
 fn fn_job_enqueue(
     p_job_kind: Option<&str>,

@@ -3,10 +3,12 @@
 use super::hints::LaneName;
 use super::place::Place;
 use super::rows::job_ready;
+use crate::base::clock::Micros;
 use crate::base::settings::Queue;
 use crate::table::{Bound, Deleted, Key, Moment, Scan, Table};
 use agentq_core::mark::{Position, SLOTS, Slot};
 use pgrx::Uuid;
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
 
@@ -36,10 +38,14 @@ impl Lane {
         match part {
             Part::All => Scan::begin(ready, moment, index, &equal, None),
             Part::Beyond(priority) => Scan::begin(ready, moment, index, &equal, Some(Bound::After(priority))),
-            Part::Slot(slot) => {
+            Part::Slot(slot) | Part::Near(slot, _) => {
                 equal.push(Key::Int(slot.priority));
                 let from = [Key::Time(slot.from.at), Key::Id(Uuid::from_bytes(slot.from.id))];
-                Scan::begin(ready, moment, index, &equal, Some(Bound::From(&from)))
+                let bound = match part {
+                    Part::Near(_, until) => Bound::Between(&from, Key::Time(until)),
+                    _ => Bound::From(&from),
+                };
+                Scan::begin(ready, moment, index, &equal, Some(bound))
             }
         }
     }
@@ -61,12 +67,42 @@ impl Lane {
 }
 
 /// A part of a lane.
+#[derive(Clone, Copy)]
 enum Part {
     All,
     /// Priorities that come after this one.
     Beyond(i32),
     /// One priority, from a position on.
     Slot(Slot),
+    /// The same, up to a time.
+    Near(Slot, Micros),
+}
+
+/// How far ahead the next job is likely to be found. A scan reads its whole index page before it
+/// shows the first row: hundreds of entries, for a claim that wants one.
+#[derive(Clone, Copy, Default)]
+struct Reach {
+    lane: u64,
+    last_at: Micros,
+    width: Micros,
+}
+
+/// So many times the distance between the last two jobs that a session has taken from a lane.
+const REACH: Micros = 8;
+
+thread_local!(static REACHED: Cell<Reach> = Cell::default());
+
+impl Reach {
+    fn of(lane: u64) -> Option<Micros> {
+        let reach = REACHED.get();
+        (reach.lane == lane && reach.width > 0).then_some(reach.width)
+    }
+
+    fn learn(lane: u64, at: Micros) {
+        let before = REACHED.get();
+        let width = if before.lane == lane { (at - before.last_at).saturating_mul(REACH).max(1) } else { 0 };
+        REACHED.set(Reach { lane, last_at: at, width });
+    }
 }
 
 fn head(scan: &Scan<'_>) -> Slot {
@@ -80,6 +116,8 @@ pub struct Cursor<'a> {
     ready: &'a Table,
     moment: &'a Moment,
     parts: Vec<Part>,
+    /// The tag of a lane from which one job is wanted.
+    single: Option<u64>,
     scan: Option<Scan<'a>>,
 }
 
@@ -90,14 +128,21 @@ pub struct Taken {
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(lane: &'a Lane, ready: &'a Table, moment: &'a Moment, slots: &[Slot]) -> Self {
-        let mut parts: Vec<Part> = slots.iter().copied().map(Part::Slot).collect();
+    /// `single`: no more than one job is wanted.
+    pub fn new(lane: &'a Lane, ready: &'a Table, moment: &'a Moment, slots: &[Slot], single: bool) -> Self {
+        let single = single.then(|| lane.name().tag());
+        let reach = single.and_then(Reach::of);
+        let part = |slot: Slot| match reach {
+            Some(width) if slot.from.at > Micros::MIN => Part::Near(slot, slot.from.at.saturating_add(width)),
+            _ => Part::Slot(slot),
+        };
+        let mut parts: Vec<Part> = slots.iter().copied().map(part).collect();
         // More priorities than were listed: read on after the last.
         if let Some(last) = slots.get(SLOTS) {
             parts.push(Part::Beyond(last.priority));
         }
         parts.reverse();
-        Cursor { lane, ready, moment, parts, scan: None }
+        Cursor { lane, ready, moment, parts, single, scan: None }
     }
 
     /// Goes to the next ready job and says where it stands in the order of claims.
@@ -110,6 +155,12 @@ impl<'a> Cursor<'a> {
             }
             self.scan = None;
             let part = self.parts.pop()?;
+            // What lies beyond comes before the next priority.
+            if let Part::Near(slot, until) = part
+                && until < Micros::MAX
+            {
+                self.parts.push(Part::Slot(Slot { from: Position::at(until + 1), ..slot }));
+            }
             self.scan = Some(self.lane.scan(self.ready, self.moment, part));
         }
     }
@@ -128,6 +179,9 @@ impl<'a> Cursor<'a> {
             scheduled_at: scan.time(job_ready::scheduled_at),
         };
         place.left_ready();
+        if let Some(lane) = self.single {
+            Reach::learn(lane, place.scheduled_at);
+        }
         Some(Taken { place, keyed: scan.bool(job_ready::keyed) })
     }
 }

@@ -25,7 +25,6 @@ use write::{AT_ONCE, Writer};
 use crate::error::raise;
 use pgrx::prelude::*;
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr;
 use std::rc::Rc;
@@ -99,10 +98,11 @@ fn other_version(name: &CStr) -> ! {
     )
 }
 
-thread_local!(static PLACES: RefCell<HashMap<pg_sys::Oid, Rc<Places>>> = RefCell::default());
+thread_local!(static PLACES: RefCell<Vec<Rc<Places>>> = RefCell::default());
 
 /// Where the columns of a layout are in the table itself.
 pub struct Places {
+    table: pg_sys::Oid,
     /// How many columns the table had when this was found out.
     columns: usize,
     /// The number of each column in the table; None: this version of the schema does not have it.
@@ -118,8 +118,8 @@ impl Places {
             let descriptor = &*(*relation).rd_att;
             ((*relation).rd_id, descriptor.attrs.as_slice(descriptor.natts as usize))
         };
-        let known = PLACES.with_borrow(|places| places.get(&id).cloned());
-        if let Some(places) = known.filter(|places| places.columns == attributes.len()) {
+        let is_it = |places: &&Rc<Places>| places.table == id && places.columns == attributes.len();
+        if let Some(places) = PLACES.with_borrow(|known| known.iter().find(is_it).cloned()) {
             return places;
         }
         let find = |name: &&str| {
@@ -134,11 +134,15 @@ impl Places {
             other_version(layout.name)
         }
         let places = Rc::new(Places {
+            table: id,
             columns: attributes.len(),
             required: found.iter().map(|place| place.is_some_and(|place| attributes[place].attnotnull)).collect(),
             numbers: found.into_iter().map(|place| place.map(|place| place + 1)).collect(),
         });
-        PLACES.with_borrow_mut(|known| known.insert(id, Rc::clone(&places)));
+        PLACES.with_borrow_mut(|known| {
+            known.retain(|places| places.table != id);
+            known.push(Rc::clone(&places));
+        });
         places
     }
 

@@ -16,9 +16,12 @@ pub enum Key<'a> {
 }
 
 /// Where to begin, in the index columns that follow those looked for.
+#[derive(Clone, Copy)]
 pub enum Bound<'a> {
     /// At the first row that is not before these values.
     From(&'a [Key<'a>]),
+    /// The same, and up to this value of the first of these columns.
+    Between(&'a [Key<'a>], Key<'a>),
     /// At the first row after this value.
     After(i32),
 }
@@ -50,6 +53,15 @@ impl Key<'_> {
             Key::Text(_) => pg_sys::F_BTTEXTCMP,
             Key::Time(_) => pg_sys::F_TIMESTAMPTZ_CMP,
             Key::Id(_) => pg_sys::F_UUID_CMP,
+        }
+    }
+
+    fn is_at_most(self) -> u32 {
+        match self {
+            Key::Int(_) => pg_sys::F_INT4LE,
+            Key::Text(_) => pg_sys::F_TEXT_LE,
+            Key::Time(_) => pg_sys::F_TIMESTAMPTZ_LE,
+            Key::Id(_) => pg_sys::F_UUID_LE,
         }
     }
 
@@ -116,7 +128,7 @@ impl<'a> Scan<'a> {
                 let strategy = pg_sys::BTGreaterEqualStrategyNumber;
                 keys.push(scan_key(0, first, strategy, key.is_at_least(), key.datum()));
             }
-            Some(Bound::From(values)) => {
+            Some(Bound::From(values) | Bound::Between(values, _)) => {
                 let strategy = pg_sys::BTGreaterEqualStrategyNumber;
                 for (place, key) in values.iter().enumerate() {
                     let last = if place + 1 == values.len() { pg_sys::SK_ROW_END } else { 0 };
@@ -131,6 +143,9 @@ impl<'a> Scan<'a> {
                     ..Default::default()
                 });
             }
+        }
+        if let Some(Bound::Between(_, last)) = bound {
+            keys.push(scan_key(0, first, pg_sys::BTLessEqualStrategyNumber, last.is_at_most(), last.datum()));
         }
         // SAFETY: the index was just looked up and belongs to the table; the keys fit its columns,
         // and they and the snapshot live as long as the scan.

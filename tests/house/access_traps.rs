@@ -123,10 +123,8 @@ fn the_traps_are_armed() {
 fn a_function_that_kept_the_callers_search_path_would_be_caught() {
     let db = database();
     let mut s = mallory(&db);
-    db.session().run("ALTER FUNCTION agentq.fn_job_start RESET search_path");
-    let id = db.session().enqueue("a");
-    s.claim("w");
-    let outcome = s.0.simple_query(&format!("SELECT agentq.fn_job_start('{id}', 'w')"));
+    db.session().run("ALTER FUNCTION agentq.fn_queue_heartbeat_tick RESET search_path");
+    let outcome = s.0.simple_query("SELECT agentq.fn_queue_heartbeat_tick('robot', 'Agent')");
     assert!(log(&db).contains(&"with the rights of another".to_owned()), "{outcome:?} {:?}", log(&db));
 }
 

@@ -279,12 +279,6 @@ fn the_rules_of_every_other_table_hold_for_direct_writes_too() {
     for statement in [
         "UPDATE agentq.job_lease SET lease_owner = ' '",
         "UPDATE agentq.job_lease SET lease_owner = repeat('o', 201)",
-        "UPDATE agentq.job_done SET state = 'queued'",
-        "UPDATE agentq.job_done SET state = 'running'",
-        "UPDATE agentq.job_done SET state = 'failed' WHERE state = 'succeeded'",
-        "UPDATE agentq.job_done SET lease_token = NULL WHERE state = 'succeeded'",
-        "UPDATE agentq.job_done SET lease_owner = NULL WHERE state = 'succeeded'",
-        "UPDATE agentq.job_done SET lease_token = gen_random_uuid() WHERE state = 'dead_letter'",
         "UPDATE agentq.job_dead_letter SET final_error = ' '",
         "UPDATE agentq.job_dead_letter SET attempts = -1",
         "UPDATE agentq.job_dead_letter SET moved_by = ''",
@@ -303,6 +297,14 @@ fn the_rules_of_every_other_table_hold_for_direct_writes_too() {
     ] {
         refused(&mut s, statement, CHECK.0, CHECK.1, "");
     }
+    refused(&mut s, "UPDATE agentq.job_done SET state = 'failed'", CHECK.0, "written once", "fn_job_purge");
+    refused(
+        &mut s,
+        "INSERT INTO agentq.job_done VALUES (gen_random_uuid(), NULL, now(), NULL, 'queued')",
+        CHECK.0,
+        CHECK.1,
+        "",
+    );
     let log = format!(
         "INSERT INTO agentq.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
          VALUES ('{held}', gen_random_uuid(), now(), now(), 'lost', 'bob')"
