@@ -18,6 +18,8 @@ mod idempotency;
 mod job_queue_view;
 mod lease;
 mod marks;
+mod model;
+mod plans;
 mod queues;
 mod storage;
 mod torture;
