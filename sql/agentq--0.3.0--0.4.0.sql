@@ -45,7 +45,7 @@ CREATE TABLE agentq.job_done (
     lease_token uuid,
     finished_at timestamptz NOT NULL,
     picked_at   timestamptz,
-    state       agentq.job_finished_state NOT NULL,
+    state       agentq.job_finished_state,
     lease_owner agentq.job_name,
     cancel_reason text,
     result      jsonb,
@@ -58,7 +58,7 @@ COMMENT ON COLUMN agentq.job_done.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_done.lease_token IS 'Token of the attempt that succeeded.';
 COMMENT ON COLUMN agentq.job_done.finished_at IS 'When it finished.';
 COMMENT ON COLUMN agentq.job_done.picked_at IS 'When the last attempt began.';
-COMMENT ON COLUMN agentq.job_done.state IS 'How the job ended.';
+COMMENT ON COLUMN agentq.job_done.state IS 'How the job ended; NULL: it succeeded.';
 COMMENT ON COLUMN agentq.job_done.lease_owner IS 'Who made the attempt that succeeded.';
 COMMENT ON COLUMN agentq.job_done.cancel_reason IS 'Why it was cancelled.';
 COMMENT ON COLUMN agentq.job_done.result IS 'What the worker handed in.';
@@ -81,7 +81,7 @@ INSERT INTO agentq.job_attempt_log (job_id, lease_token, began_at, ended_at, out
 SELECT job_id, lease_token, picked_at, finished_at, outcome, lease_owner, error_class, error
 FROM agentq.job_done_0_3 WHERE state <> 'succeeded' AND outcome IS NOT NULL;
 INSERT INTO agentq.job_done (job_id, lease_token, finished_at, picked_at, state, lease_owner, cancel_reason, result)
-SELECT job_id, CASE WHEN state = 'succeeded' THEN lease_token END, finished_at, picked_at, state,
+SELECT job_id, CASE WHEN state = 'succeeded' THEN lease_token END, finished_at, picked_at, nullif(state, 'succeeded'),
        CASE WHEN state = 'succeeded' THEN lease_owner END, cancel_reason, result
 FROM agentq.job_done_0_3;
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_lease', '');
@@ -115,7 +115,7 @@ COMMENT ON FUNCTION agentq.fn_vacuum_state IS 'Dead rows in agentq''s tables, an
 CREATE OR REPLACE VIEW agentq.job_queue AS
 SELECT j.job_id,
        j.job_kind::text AS job_kind,
-       CASE WHEN d.job_id IS NOT NULL THEN d.state::text
+       CASE WHEN d.job_id IS NOT NULL THEN coalesce(d.state::text, 'succeeded')
             WHEN l.job_id IS NULL THEN coalesce(j.resting_state::text, 'queued')
             WHEN l.started_at IS NULL THEN 'leased'
             ELSE 'in_progress' END AS state,
@@ -151,7 +151,7 @@ FROM (
     SELECT job_id, lease_token, lease_owner, began_at, ended_at, outcome, error_class, error
     FROM agentq.job_attempt_log
     UNION ALL
-    SELECT job_id, lease_token, lease_owner, picked_at, finished_at, state::text, NULL, NULL
+    SELECT job_id, lease_token, lease_owner, picked_at, finished_at, 'succeeded', NULL, NULL
     FROM agentq.job_done WHERE lease_token IS NOT NULL
     UNION ALL
     SELECT job_id, lease_token, lease_owner, picked_at, NULL, NULL, NULL, NULL

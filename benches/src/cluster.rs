@@ -18,12 +18,13 @@ use std::time::{Duration, Instant};
 pub const RUN: &str = "run";
 
 /// The same for every system, and otherwise PostgreSQL's defaults: full_page_writes, autovacuum and
-/// fsync are on.
+/// fsync are on. Workloads that wait for their commits turn synchronous_commit on for themselves.
 const SETTINGS: &str = "
 shared_preload_libraries = 'agentq'
 shared_buffers = 1GB
 max_wal_size = 8GB
-max_connections = 100
+max_connections = 200
+synchronous_commit = off
 listen_addresses = ''
 ";
 
@@ -51,13 +52,8 @@ impl Cluster {
         let mut initdb = cluster.program("initdb");
         initdb.args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"]);
         run(initdb.arg("-D").arg(&cluster.data))?;
-        let commit = if options.sync { "on" } else { "off" };
         let conf = fs::OpenOptions::new().append(true).open(cluster.data.join("postgresql.conf"));
-        write!(
-            conf?,
-            "{SETTINGS}unix_socket_directories = '{}'\nsynchronous_commit = {commit}\n",
-            cluster.dir.display()
-        )?;
+        writeln!(conf?, "{SETTINGS}unix_socket_directories = '{}'", cluster.dir.display())?;
         cluster.spawn()?;
         Ok(cluster)
     }
@@ -133,8 +129,9 @@ impl Cluster {
     }
 
     pub fn client(&self, database: &str) -> Result<Client, Failure> {
-        let url = format!("host={} user=postgres dbname={database}", self.dir.display());
-        Ok(Client::connect(&url, NoTls)?)
+        let mut config = postgres::Config::new();
+        config.host_path(&self.dir).user("postgres").dbname(database);
+        Ok(config.connect(NoTls)?)
     }
 
     /// Writes a file that the server's user can read.
@@ -144,51 +141,40 @@ impl Cluster {
         Ok(path)
     }
 
+    pub fn create_database(&self, name: &str) -> Result<(), Failure> {
+        Ok(self.client("postgres")?.batch_execute(&format!("CREATE DATABASE \"{name}\""))?)
+    }
+
+    pub fn drop_database(&self, name: &str) -> Result<(), Failure> {
+        Ok(self.client("postgres")?.batch_execute(&format!("DROP DATABASE IF EXISTS \"{name}\" WITH (FORCE)"))?)
+    }
+
     /// Copies a prepared database, on a server that has just made a checkpoint.
     pub fn copy_database(&self, from: &str, to: &str) -> Result<(), Failure> {
+        self.drop_database(to)?;
         let mut client = self.client("postgres")?;
-        client.batch_execute(&format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)"))?;
-        client.batch_execute(&format!("CREATE DATABASE {to} TEMPLATE {from} STRATEGY file_copy"))?;
+        client.batch_execute(&format!("CREATE DATABASE \"{to}\" TEMPLATE \"{from}\" STRATEGY file_copy"))?;
         client.batch_execute("CHECKPOINT")?;
         Ok(())
     }
 
-    /// CPUs that the whole server takes while nothing else is asked of it.
-    pub fn cpu_during(&self, time: std::time::Duration) -> Result<f64, Failure> {
-        let before = self.cpu_of_all()?;
-        std::thread::sleep(time);
-        Ok((self.cpu_of_all()? - before) / time.as_secs_f64())
+    /// Leaves a prepared database to be copied only: nobody connects, and no engine runs in it.
+    pub fn seal_database(&self, name: &str) -> Result<(), Failure> {
+        self.client(name)?.batch_execute("VACUUM ANALYZE")?;
+        let mut client = self.client("postgres")?;
+        client.batch_execute(&format!("ALTER DATABASE \"{name}\" IS_TEMPLATE true ALLOW_CONNECTIONS false"))?;
+        Ok(())
     }
 
-    /// Seconds of CPU of the server's processes.
-    fn cpu_of_all(&self) -> Result<f64, Failure> {
-        let server = self.server.as_ref().ok_or("the server does not run")?.id().to_string();
-        let mut ticks = 0;
-        for entry in fs::read_dir("/proc")? {
-            let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else { continue };
-            // What follows the name in brackets: state, parent, …, and at 11 and 12 the times.
-            let Some((head, rest)) = stat.rsplit_once(") ") else { continue };
-            let fields: Vec<&str> = rest.split(' ').collect();
-            if head.starts_with(&format!("{server} (")) || fields.get(1) == Some(&server.as_str()) {
-                let number = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
-                ticks += number(11).unwrap_or_default() + number(12).unwrap_or_default();
-            }
-        }
-        // SAFETY: a plain question.
-        Ok(ticks as f64 / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64)
+    /// Bytes of WAL that the server has ever written.
+    pub fn wal_position(&self) -> Result<i64, Failure> {
+        let sql = "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8";
+        Ok(self.client("postgres")?.query_one(sql, &[])?.get(0))
     }
 
-    /// Seconds of CPU that the sessions which have ended took, once all of the last ones have.
-    pub fn cpu_of_sessions(&self) -> Result<f64, Failure> {
-        std::thread::sleep(Duration::from_millis(200));
-        let server = self.server.as_ref().ok_or("the server does not run")?.id();
-        let stat = fs::read_to_string(format!("/proc/{server}/stat"))?;
-        // After the name come state (field 3) and so on to cutime (16) and cstime (17).
-        let (_, fields) = stat.rsplit_once(") ").ok_or("an odd /proc/<pid>/stat")?;
-        let fields = fields.split(' ').skip(13).take(2).map(str::parse::<f64>);
-        // SAFETY: sysconf only reads.
-        let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
-        Ok(fields.sum::<Result<f64, _>>()? / ticks_per_second)
+    /// The number of the server's first process.
+    pub fn pid(&self) -> Result<u32, Failure> {
+        Ok(self.server.as_ref().ok_or("the server does not run")?.id())
     }
 
     /// Stops the server in an orderly way.

@@ -1,13 +1,14 @@
 //! What the engine gives and what it costs: how soon a waiting claim has its job, what waiting
 //! claims and an idle engine take, and whether NOTIFY slows enqueues down.
 
-use crate::Failure;
 use crate::cluster::{Cluster, RUN};
-use crate::options::Options;
 use crate::pgbench::{Length, Pgbench};
-use crate::results::median;
+use crate::progress::Task;
+use crate::results::Results;
+use crate::stats::{median, percentile};
 use crate::systems::System;
-use crate::workloads::Workload;
+use crate::workloads::Step;
+use crate::{Bench, Failure, cpu};
 use postgres::Client;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ pub struct Engine {
     pub wake_median: f64,
     pub wake_p99: f64,
     pub wakes: usize,
-    /// Thousandths of one CPU.
+    /// CPUs of the whole server.
     pub idle_cpu: f64,
     pub waiting_cpu: f64,
     /// Bytes of WAL per minute.
@@ -29,34 +30,53 @@ pub struct Engine {
     pub notify: f64,
 }
 
-impl Engine {
-    pub fn measure(cluster: &Cluster, options: &Options) -> Result<Engine, Failure> {
-        cluster.copy_database(&System::Agentq.few(), RUN)?;
-        let mut client = cluster.client(RUN)?;
-        client.batch_execute("SELECT agentq.fn_config_get('queue.worker.enabled')")?;
-        until_running(&mut client)?;
-        let seconds = if options.quick { 10 } else { 60 };
-        std::thread::sleep(Duration::from_secs(2));
-        let before = wal_position(&mut client)?;
-        let idle_cpu = cluster.cpu_during(Duration::from_secs(seconds))?;
-        let idle_wal = (wal_position(&mut client)? - before) as f64 * 60.0 / seconds as f64;
-        let waiting_cpu = waiting(cluster, Duration::from_secs(seconds))?;
-        let mut wakes = wake_ups(cluster, if options.quick { 300 } else { 2_000 })?;
-        wakes.sort_by(f64::total_cmp);
-        let notify = notify(cluster, options)?;
-        Ok(Engine {
-            wake_median: wakes[wakes.len() / 2],
-            wake_p99: wakes[wakes.len() * 99 / 100],
-            wakes: wakes.len(),
-            idle_cpu,
-            waiting_cpu,
-            idle_wal,
-            notify,
-        })
+pub fn task(bench: &Bench) -> Task {
+    Task {
+        name: NAME.to_owned(),
+        title: format!("{:<54}", "engine: waking, waiting, NOTIFY"),
+        seconds: if bench.options.is_full() { 270.0 } else { 22.0 },
+        of_peer: false,
+        run: Box::new(|bench, results: &mut Results| {
+            let found = measure(bench)?;
+            let words = format!("woken after {:.2} ms, p99 {:.2} ms", found.wake_median, found.wake_p99);
+            results.engine = Some(found);
+            Ok(words)
+        }),
     }
 }
 
-fn until_running(client: &mut Client) -> Result<(), Failure> {
+fn measure(bench: &Bench) -> Result<Engine, Failure> {
+    let cluster = &bench.cluster;
+    let agentq = bench.agentq();
+    let few = bench.databases.few(cluster, agentq)?;
+    cluster.copy_database(&few, RUN)?;
+    let mut client = cluster.client(RUN)?;
+    client.batch_execute("SELECT agentq.fn_config_get('queue.worker.enabled')")?;
+    until_running(&mut client)?;
+    let full = bench.options.is_full();
+    // Some chores leave their mark once a minute; a waiting claim waits for a minute at most.
+    let [idle, waiting_time] = if full { [120, 50] } else { [3, 3] }.map(Duration::from_secs);
+    std::thread::sleep(Duration::from_secs(1));
+    let before = cluster.wal_position()?;
+    let idle_cpu = cpu::taken_during(cluster, idle)?;
+    let idle_wal = (cluster.wal_position()? - before) as f64 * 60.0 / idle.as_secs_f64();
+    let waiting_cpu = waiting(cluster, waiting_time)?;
+    let mut wakes = wake_ups(cluster, if full { 2_000 } else { 200 })?;
+    wakes.sort_by(f64::total_cmp);
+    let notify = notify(bench, agentq)?;
+    Ok(Engine {
+        wake_median: percentile(&wakes, 50).ok_or("no wake-up")?,
+        wake_p99: percentile(&wakes, 99).ok_or("no wake-up")?,
+        wakes: wakes.len(),
+        idle_cpu,
+        waiting_cpu,
+        idle_wal,
+        notify,
+    })
+}
+
+/// Waits until the engine of a database is up.
+pub fn until_running(client: &mut Client) -> Result<(), Failure> {
     for _ in 0..200 {
         let mode: String = client.query_one("SELECT mode FROM agentq.v_engine_status", &[])?.get(0);
         if mode == "running" {
@@ -67,22 +87,18 @@ fn until_running(client: &mut Client) -> Result<(), Failure> {
     Err("the engine does not run".into())
 }
 
-fn wal_position(client: &mut Client) -> Result<i64, Failure> {
-    Ok(client.query_one("SELECT (pg_current_wal_insert_lsn() - '0/0')::int8", &[])?.get(0))
-}
-
 /// What so many waiting claims cost, when nothing comes.
 fn waiting(cluster: &Cluster, time: Duration) -> Result<f64, Failure> {
     let mut threads = Vec::new();
     for _ in 0..WAITERS {
         let mut client = cluster.client(RUN)?;
-        let wait = time.as_secs() + 6;
+        let wait = time.as_secs() + 4;
         threads.push(std::thread::spawn(move || {
-            client.batch_execute(&format!("SELECT agentq.fn_job_claim('w', 'never', p_wait => '{} s')", wait.min(60)))
+            client.batch_execute(&format!("SELECT agentq.fn_job_claim('w', 'never', p_wait => '{wait} s')"))
         }));
     }
     std::thread::sleep(Duration::from_secs(2));
-    let cpu = cluster.cpu_during(time.min(Duration::from_secs(50)))?;
+    let cpu = cpu::taken_during(cluster, time)?;
     for thread in threads {
         thread.join().map_err(|_| "a waiting claim panicked")??;
     }
@@ -122,19 +138,19 @@ fn wake_ups(cluster: &Cluster, count: usize) -> Result<Vec<f64>, Failure> {
 }
 
 /// Enqueues of 16 clients with NOTIFY on, as a share of those with NOTIFY off; in turns.
-fn notify(cluster: &Cluster, options: &Options) -> Result<f64, Failure> {
-    let script = Workload::Enqueue.script(System::Agentq);
-    let mut client = cluster.client(RUN)?;
+fn notify(bench: &Bench, agentq: &System) -> Result<f64, Failure> {
+    let script = Step::Enqueue.script(agentq).ok_or("no script")?;
+    let (rounds, seconds) = if bench.options.is_full() { (6, 4) } else { (3, 1) };
+    let pgbench = Pgbench::new(&script, 16, Length::Seconds(seconds));
+    let mut client = bench.cluster.client(RUN)?;
     let mut ratios = Vec::new();
-    for round in 0..options.rounds.max(3) {
+    for round in 0..rounds {
         let mut speeds = [0.0, 0.0];
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for on in order {
             client.batch_execute(&format!("SELECT agentq.fn_config_set('queue.notify.enabled', '{}')", on == 1))?;
-            let length = Length::Seconds(options.seconds.max(5));
-            speeds[on] = Pgbench { database: RUN, script: &script, clients: 16, length }.run(cluster)?.tps;
+            speeds[on] = pgbench.run(&bench.cluster)?.tps;
         }
-        println!("         NOTIFY off {:.0}, on {:.0} enqueues/s", speeds[0], speeds[1]);
         ratios.push(speeds[1] / speeds[0]);
     }
     median(ratios).ok_or_else(|| "no round".into())

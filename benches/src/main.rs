@@ -1,32 +1,59 @@
-//! The benchmark of agentq: the same work on agentq, on the naive design that it replaces and on a
-//! textbook queue, side by side on one private server. `README.md` says how to read it.
+//! The benchmark of agentq: the same work on agentq, on yardsticks and on its peers, side by side on
+//! one private server. `README.md` says how to read it.
 //!
 //! Every round runs each workload on all systems, one right after another and each round beginning
 //! with another, so that what disturbs the machine for a while disturbs all of them.
 
+mod baseline;
+mod calls;
 mod cluster;
+mod cpu;
+mod databases;
 mod engine;
+mod figures;
+mod growth;
+mod latency;
 mod options;
+mod payload;
 mod pgbench;
 mod pinned;
+mod plot;
+mod progress;
 mod report;
 mod results;
+mod space;
+mod stats;
 mod systems;
+mod text;
 mod wal;
 mod workloads;
 
 use cluster::Cluster;
-use engine::Engine;
-use options::Options;
-use pinned::Pinned;
+use databases::Databases;
+use options::{Form, Options};
+use progress::Task;
 use results::Results;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::rc::Rc;
 use systems::System;
-use wal::Wal;
 
 /// Whatever ends a run early.
 pub type Failure = Box<dyn std::error::Error>;
+
+/// What every measurement needs.
+pub struct Bench {
+    pub options: Options,
+    pub cluster: Cluster,
+    pub databases: Databases,
+    /// agentq first.
+    pub systems: Vec<Rc<System>>,
+}
+
+impl Bench {
+    pub fn agentq(&self) -> &System {
+        &self.systems[0]
+    }
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,8 +68,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match measure(&options).and_then(|results| report::publish(&results, &options)) {
-        Ok(missed) if missed.is_empty() || !options.check => ExitCode::SUCCESS,
+    let check = options.check;
+    match run(options) {
+        Ok(well) if well || !check => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("agentq-bench: {failure}");
@@ -51,95 +79,93 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs everything.
-fn measure(options: &Options) -> Result<Results, Failure> {
-    let began = Instant::now();
-    let say = |line: &str| println!("[{:>5}s] {line}", began.elapsed().as_secs());
-    let cluster = Cluster::start(options)?;
-    let mut results = Results::default();
-    let version = cluster.client("postgres")?.query_one("SHOW server_version", &[])?.get(0);
-    results.server = version;
-    say(&format!("started PostgreSQL {}", results.server));
-    prepare(&cluster, options, &say)?;
-    for round in 0..options.rounds {
-        for workload in workloads::ALL.into_iter().filter(|workload| options.wants(workload.name())) {
-            for system in turn(round) {
-                let speed = workload.measure(&cluster, system, options.seconds)?;
-                say(&format!(
-                    "round {}/{}  {:<20} {:<9} {:>9.0} jobs/s{}",
-                    round + 1,
-                    options.rounds,
-                    workload.name(),
-                    system.name(),
-                    speed.jobs_per_second,
-                    shortfall(speed.found)
-                ));
-                results.cpu.push((workload, system, speed.cpu_per_job));
-                results.speeds.push((workload, system, speed.jobs_per_second));
-            }
-        }
+/// Runs everything, and returns whether all is as it has to be.
+fn run(options: Options) -> Result<bool, Failure> {
+    let cluster = Cluster::start(&options)?;
+    let systems = systems::own().into_iter().map(Rc::new).collect();
+    let mut bench = Bench { options, cluster, databases: Databases::default(), systems };
+    let server = bench.cluster.client("postgres")?.query_one("SHOW server_version", &[])?.get(0);
+    let mut results = Results { server, ..Results::default() };
+    println!("started PostgreSQL {}", results.server);
+    add_peers(&mut bench, &mut results)?;
+    let tasks = plan(&bench);
+    if tasks.is_empty() {
+        return Err("nothing has such a name; --list shows the names".into());
     }
-    if options.wants(pinned::NAME) {
-        for round in 0..options.pinned_rounds {
-            for system in turn(round) {
-                let pinned = Pinned::measure(&cluster, system, options)?;
-                let windows: Vec<String> = pinned.windows.iter().map(|speed| format!("{speed:.0}")).collect();
-                say(&format!(
-                    "round {}/{}  {}  {:<9} {} jobs/s, {:.0}% kept",
-                    round + 1,
-                    options.pinned_rounds,
-                    pinned::NAME,
-                    system.name(),
-                    windows.join(" "),
-                    pinned.kept() * 100.0
-                ));
-                results.pinned.push((system, pinned));
-            }
-        }
+    if bench.options.list {
+        list(&tasks);
+        return Ok(true);
     }
-    if options.wants("wal") {
-        for system in systems::ALL {
-            let wal = Wal::measure(&cluster, system, options.wal_jobs)?;
-            say(&format!(
-                "WAL of a job's life   {:<9} {:>6.0} bytes, {:.0} between checkpoints",
-                system.name(),
-                wal.after_checkpoint,
-                wal.between_checkpoints
-            ));
-            results.wal.push((system, wal));
-        }
+    progress::run(&bench, tasks, &mut results)?;
+    if bench.options.form == Form::Ci && !bench.options.bless {
+        measure_again(&bench, &mut results)?;
     }
-    if options.wants(engine::NAME) {
-        let found = Engine::measure(&cluster, options)?;
-        say(&format!("engine: wake-up {:.2} ms, p99 {:.2} ms", found.wake_median, found.wake_p99));
-        results.engine = Some(found);
-    }
-    Ok(results)
+    results.systems = bench.systems.clone();
+    report::publish(&results, &bench.options)
 }
 
-/// Makes the databases that measurements start from.
-fn prepare(cluster: &Cluster, options: &Options, say: &dyn Fn(&str)) -> Result<(), Failure> {
-    let backlog = workloads::BACKLOG_PER_SECOND * options.seconds;
-    let wanted = workloads::ALL.into_iter().filter(|workload| options.wants(workload.name()));
-    let needs_backlog = wanted.into_iter().any(|workload| workload.claims_only());
-    for system in systems::ALL {
-        system.prepare_few(cluster)?;
-        if needs_backlog {
-            system.prepare_backlog(cluster, backlog)?;
-            say(&format!("loaded {backlog} jobs into {}", system.name()));
+/// Installs the peers, if they are wanted. One that cannot be installed is named now and at the end.
+fn add_peers(bench: &mut Bench, results: &mut Results) -> Result<(), Failure> {
+    let Some(packages) = &bench.options.peers else { return Ok(()) };
+    for found in systems::find_peers(packages)? {
+        let installed = found.and_then(|peer| match bench.databases.few(&bench.cluster, &peer) {
+            Ok(_) => Ok(peer),
+            Err(failure) => Err((peer.name, failure)),
+        });
+        match installed {
+            Ok(peer) => {
+                println!("installed {}", peer.version);
+                bench.systems.push(Rc::new(peer));
+            }
+            Err((name, failure)) => {
+                let trouble = format!("{name} could not be installed: {failure}");
+                println!("TROUBLE: {trouble}");
+                results.troubles.push(trouble);
+            }
         }
     }
     Ok(())
 }
 
-/// The order of the systems in a round.
-fn turn(round: usize) -> [System; 3] {
-    let mut order = systems::ALL;
-    order.rotate_left(round % systems::ALL.len());
-    order
+/// Measures once more what has fallen below the baseline: something else may have disturbed the
+/// machine just then. All rounds count.
+fn measure_again(bench: &Bench, results: &mut Results) -> Result<(), Failure> {
+    let fallen = baseline::fallen(results)?;
+    let rounds = bench.options.rounds..2 * bench.options.rounds;
+    progress::run(bench, workloads::tasks(bench, &fallen, rounds), results)
 }
 
-/// A remark when claims came back without a job.
-fn shortfall(found: f64) -> String {
-    if found < 0.995 { format!("  ({:.1}% of what was asked for was found)", found * 100.0) } else { String::new() }
+/// Everything that is to be measured, in order.
+fn plan(bench: &Bench) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    let rounds = 0..bench.options.rounds;
+    if bench.options.form == Form::Ci {
+        tasks.extend(workloads::tasks(bench, &baseline::WORKLOADS, rounds));
+        tasks.extend(pinned::tasks(bench));
+    } else {
+        tasks.extend(workloads::tasks(bench, &workloads::ALL, rounds));
+        tasks.extend(pinned::tasks(bench));
+        tasks.extend(wal::tasks(bench));
+        tasks.push(engine::task(bench));
+        tasks.extend(latency::tasks(bench));
+        tasks.extend(growth::tasks(bench));
+        tasks.push(space::task(bench));
+    }
+    tasks.retain(|task| bench.options.wants(&task.name));
+    tasks
+}
+
+fn list(tasks: &[Task]) {
+    let mut names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.iter().for_each(|name| println!("{name}"));
+    println!("about {:.0} minutes", tasks.iter().map(|task| task.seconds).sum::<f64>() / 60.0);
+}
+
+/// The order of the systems in a round.
+fn turn(systems: &[Rc<System>], round: usize) -> Vec<Rc<System>> {
+    let mut order = systems.to_vec();
+    order.rotate_left(round % systems.len().max(1));
+    order
 }

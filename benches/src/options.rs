@@ -7,54 +7,77 @@ usage: make bench, or cargo run --release -p agentq-bench -- [options] with
   AGENTQ_PG_BIN     folder of the PostgreSQL programs to measure, with agentq installed
   AGENTQ_BENCH_DIR  folder that AGENTQ_RUN_AS may write to
   AGENTQ_RUN_AS     user to run the server as; empty: the caller
+  AGENTQ_PEERS_DIR  folder for the packages of the peers
+  PEERS=1           measure the peers too, installed from their package registries
   QUICK=1           a short run: fewer and shorter rounds, good for a first look only
 
   --rounds N        rounds of every workload
   --seconds N       seconds of every measurement
-  --sync            commit with synchronous_commit on
-  --only TEXT       only the workloads whose name contains TEXT (repeatable); implies --no-check
-  --no-check        do not fail when a figure to reach is missed
+  --only TEXT       only what has TEXT in its name (repeatable); implies --no-check
+  --no-check        do not fail when a figure to reach is missed or a peer cannot be installed
+  --ci              a run of about 90 seconds that fails when a ratio has fallen below baseline.csv
+  --bless           with --ci: make the ratios of this run the baseline
+  --list            list what there is to measure, and end
   --help            this text";
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Everything, for publishing.
+    Full,
+    /// A little of everything, for a first look.
+    Quick,
+    /// What can be compared with a baseline in a minute or two.
+    Ci,
+}
 
 /// The settings of a run.
 pub struct Options {
     pub pg_bin: PathBuf,
     pub run_as: String,
     pub dir: PathBuf,
-    pub quick: bool,
+    /// Where peers keep their packages; None: no peers.
+    pub peers: Option<PathBuf>,
+    pub form: Form,
     pub rounds: usize,
-    pub pinned_rounds: usize,
     pub seconds: u32,
     pub pinned_seconds: u32,
     /// Seconds of a window under the pinned snapshot.
     pub window: u32,
-    /// Jobs whose WAL is measured.
-    pub wal_jobs: u32,
-    pub sync: bool,
     pub only: Vec<String>,
     pub check: bool,
+    pub bless: bool,
+    pub list: bool,
 }
 
 impl Options {
     /// Reads the environment and the arguments. `Err` says what is wrong.
     pub fn read(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-        let quick = !std::env::var("QUICK").unwrap_or_default().is_empty();
+        let arguments: Vec<String> = arguments.collect();
+        let form = if arguments.iter().any(|argument| argument == "--ci") {
+            Form::Ci
+        } else if is_set("QUICK") {
+            Form::Quick
+        } else {
+            Form::Full
+        };
+        let with_peers = is_set("PEERS") && form != Form::Ci;
         let mut options = Options {
             pg_bin: env("AGENTQ_PG_BIN")?.into(),
             run_as: std::env::var("AGENTQ_RUN_AS").unwrap_or_default(),
             dir: env("AGENTQ_BENCH_DIR")?.into(),
-            quick,
-            rounds: if quick { 2 } else { 3 },
-            pinned_rounds: if quick { 1 } else { 3 },
-            seconds: if quick { 3 } else { 10 },
-            pinned_seconds: if quick { 20 } else { 60 },
-            window: if quick { 5 } else { 10 },
-            wal_jobs: if quick { 2_000 } else { 10_000 },
-            sync: false,
+            peers: if with_peers { Some(env("AGENTQ_PEERS_DIR")?.into()) } else { None },
+            form,
+            rounds: if form == Form::Quick { 2 } else { 3 },
+            seconds: if form == Form::Full { 5 } else { 1 },
+            pinned_seconds: if form == Form::Full { 120 } else { 9 },
+            window: if form == Form::Full { 10 } else { 3 },
             only: Vec::new(),
             check: true,
+            bless: false,
+            list: false,
         };
-        options.read_arguments(arguments)?;
+        options.read_arguments(arguments.into_iter())?;
         Ok(options)
     }
 
@@ -62,27 +85,42 @@ impl Options {
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
             match argument.as_str() {
-                "--rounds" => {
-                    self.rounds = number(&value()?)?;
-                    self.pinned_rounds = self.rounds;
-                }
+                "--rounds" => self.rounds = number(&value()?)?,
                 "--seconds" => self.seconds = number(&value()?)?,
-                "--sync" => self.sync = true,
                 "--only" => {
                     self.only.push(value()?);
                     self.check = false;
                 }
                 "--no-check" => self.check = false,
+                "--ci" => {}
+                "--bless" => self.bless = true,
+                "--list" => self.list = true,
                 _ => return Err(format!("\"{argument}\" is not an option\n{USAGE}")),
             }
+        }
+        if self.bless && (self.form != Form::Ci || !self.only.is_empty()) {
+            return Err("--bless goes with --ci, and without --only".to_owned());
         }
         Ok(())
     }
 
-    /// Whether a workload is wanted.
-    pub fn wants(&self, workload: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|text| workload.contains(text.as_str()))
+    /// Whether something is wanted.
+    pub fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| name.contains(text.as_str()))
     }
+
+    pub fn is_full(&self) -> bool {
+        self.form == Form::Full
+    }
+
+    /// Whether the figures are those of a whole full run, and may be published.
+    pub fn is_complete(&self) -> bool {
+        self.is_full() && self.only.is_empty()
+    }
+}
+
+fn is_set(name: &str) -> bool {
+    !std::env::var(name).unwrap_or_default().is_empty()
 }
 
 fn env(name: &str) -> Result<String, String> {

@@ -115,7 +115,7 @@ CREATE TABLE agentq.job_done (
     lease_token uuid,
     finished_at timestamptz NOT NULL,
     picked_at   timestamptz,
-    state       agentq.job_finished_state NOT NULL,
+    state       agentq.job_finished_state,
     lease_owner agentq.job_name,
     cancel_reason text,
     result      jsonb,
@@ -128,7 +128,7 @@ COMMENT ON COLUMN agentq.job_done.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_done.lease_token IS 'Token of the attempt that succeeded.';
 COMMENT ON COLUMN agentq.job_done.finished_at IS 'When it finished.';
 COMMENT ON COLUMN agentq.job_done.picked_at IS 'When the last attempt began.';
-COMMENT ON COLUMN agentq.job_done.state IS 'How the job ended.';
+COMMENT ON COLUMN agentq.job_done.state IS 'How the job ended; NULL: it succeeded.';
 COMMENT ON COLUMN agentq.job_done.lease_owner IS 'Who made the attempt that succeeded.';
 COMMENT ON COLUMN agentq.job_done.cancel_reason IS 'Why it was cancelled.';
 COMMENT ON COLUMN agentq.job_done.result IS 'What the worker handed in.';

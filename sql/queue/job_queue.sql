@@ -2,7 +2,7 @@
 CREATE VIEW agentq.job_queue AS
 SELECT j.job_id,
        j.job_kind::text AS job_kind,
-       CASE WHEN d.job_id IS NOT NULL THEN d.state::text
+       CASE WHEN d.job_id IS NOT NULL THEN coalesce(d.state::text, 'succeeded')
             WHEN l.job_id IS NULL THEN coalesce(j.resting_state::text, 'queued')
             WHEN l.started_at IS NULL THEN 'leased'
             ELSE 'in_progress' END AS state,
@@ -144,7 +144,7 @@ FROM (
     SELECT job_id, lease_token, lease_owner, began_at, ended_at, outcome, error_class, error
     FROM agentq.job_attempt_log
     UNION ALL
-    SELECT job_id, lease_token, lease_owner, picked_at, finished_at, state::text, NULL, NULL
+    SELECT job_id, lease_token, lease_owner, picked_at, finished_at, 'succeeded', NULL, NULL
     FROM agentq.job_done WHERE lease_token IS NOT NULL
     UNION ALL
     SELECT job_id, lease_token, lease_owner, picked_at, NULL, NULL, NULL, NULL

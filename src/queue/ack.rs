@@ -205,14 +205,13 @@ impl<'a> Acking<'a> {
             .set(job_done::lease_token, lease.id(job_lease::lease_token))
             .set(job_done::finished_at, timestamp(self.now))
             .set(job_done::picked_at, timestamp(lease.time(job_lease::picked_at)))
-            .set(job_done::state, "succeeded")
             .set(job_done::lease_owner, self.owner);
         if let Some(result) = ack.result {
             row = row.set(job_done::result, result);
         }
         // Up to 0.3.0.
         if self.done.has(job_done::outcome) {
-            row = row.set(job_done::outcome, "succeeded");
+            row = row.set(job_done::state, "succeeded").set(job_done::outcome, "succeeded");
         }
         row
     }

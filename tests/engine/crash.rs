@@ -82,7 +82,7 @@ fn survives(cluster: &mut Cluster, database: &str, disturb: impl FnOnce(&mut Clu
     let there: HashSet<String> = s.texts("SELECT job_id FROM agentq.job").into_iter().collect();
     assert!(enqueued.is_subset(&there), "confirmed jobs are lost");
     let done: HashSet<String> =
-        s.texts("SELECT job_id FROM agentq.job_done WHERE state = 'succeeded'").into_iter().collect();
+        s.texts("SELECT job_id FROM agentq.job_queue WHERE state = 'succeeded'").into_iter().collect();
     assert!(acked.iter().all(|job| done.contains(job)), "confirmed acks are lost");
     assert_eq!(acked.iter().collect::<HashSet<_>>().len(), acked.len(), "a job was acked twice");
     // What was held when its worker died comes back by itself, without a claim.

@@ -1,5 +1,5 @@
 WITH ended AS (
-    SELECT j.queue_id, j.job_kind, d.state,
+    SELECT j.queue_id, j.job_kind, coalesce(d.state, 'succeeded') AS state,
         extract(epoch FROM d.picked_at - greatest(j.scheduled_at, j.created_at))::double precision AS waited,
         extract(epoch FROM d.finished_at - d.picked_at)::double precision AS ran
     FROM agentq.job_done d JOIN agentq.job j ON j.job_id = d.job_id

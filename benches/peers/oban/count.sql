@@ -1,0 +1,1 @@
+SELECT count(*), count(*) FILTER (WHERE state = 'completed') FROM oban_jobs;

@@ -1,0 +1,1 @@
+SELECT count(*), count(*) FILTER (WHERE status = 'succeeded') FROM procrastinate_jobs;

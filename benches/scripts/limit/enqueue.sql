@@ -1,0 +1,1 @@
+INSERT INTO job (kind, payload) VALUES ('k', :payload);

@@ -1,0 +1,81 @@
+//! Every single figure, one per line.
+
+use crate::options::Options;
+use crate::results::Results;
+use crate::systems::AGENTQ;
+use crate::{engine, latency, pinned, space, wal};
+use std::fmt::{self, Write};
+
+pub fn text(results: &Results, options: &Options) -> Result<String, fmt::Error> {
+    let mut lines = Lines { text: String::from("workload,system,round,measure,value\n") };
+    for trouble in &results.troubles {
+        let line = trouble.lines().next().unwrap_or_default().replace('"', "'");
+        lines.add(&line, "-", 0, "not measured", 0.0)?;
+    }
+    for speed in &results.speeds {
+        let round = speed.round + 1;
+        lines.add(speed.workload, &speed.system, round, "jobs_per_second", speed.jobs_per_second)?;
+        lines.add(speed.workload, &speed.system, round, "cpu_us_per_job", speed.cpu_per_job * 1e6)?;
+    }
+    for system in results.systems.iter().map(|system| &system.name) {
+        for (round, pinned) in results.pinned(system).enumerate() {
+            for (number, speed) in (1..).zip(&pinned.windows) {
+                let measure = format!("jobs_per_second_until_{}s", number * options.window);
+                lines.add(pinned::NAME, system, round + 1, &measure, *speed)?;
+            }
+            lines.add(pinned::NAME, system, round + 1, "kept", pinned.kept())?;
+        }
+    }
+    for (system, wal) in &results.wal {
+        lines.add(wal::NAME, system, 1, "bytes_after_checkpoint", wal.after_checkpoint)?;
+        lines.add(wal::NAME, system, 1, "bytes_between_checkpoints", wal.between_checkpoints)?;
+    }
+    for point in &results.growth.points {
+        let workload = format!("growth: {} {}", point.size, point.curve);
+        lines.add(&workload, &point.system, point.round + 1, point.measure.name(), point.value)?;
+    }
+    for found in &results.latency {
+        let workload = format!("{} at {}%", latency::NAME, found.share);
+        let figures = [
+            ("wanted_per_second", found.wanted),
+            ("reached_per_second", found.reached),
+            ("p50_ms", found.p50),
+            ("p95_ms", found.p95),
+            ("p99_ms", found.p99),
+        ];
+        for (measure, value) in figures {
+            lines.add(&workload, &found.system, found.round + 1, measure, value)?;
+        }
+    }
+    if let Some(space) = &results.space {
+        for (seconds, bytes) in &space.samples {
+            lines.add(space::NAME, AGENTQ, 1, &format!("bytes_after_{seconds:.0}s"), *bytes)?;
+        }
+        lines.add(space::NAME, AGENTQ, 1, "bytes_at_last", space.last)?;
+        lines.add(space::NAME, AGENTQ, 1, "bytes_at_least", space.least)?;
+    }
+    if let Some(found) = &results.engine {
+        let figures = [
+            ("wake_median_ms", found.wake_median),
+            ("wake_p99_ms", found.wake_p99),
+            ("idle_cpu", found.idle_cpu),
+            ("waiting_cpu", found.waiting_cpu),
+            ("idle_wal_bytes_per_minute", found.idle_wal),
+            ("notify_on_to_off", found.notify),
+        ];
+        for (measure, value) in figures {
+            lines.add(engine::NAME, AGENTQ, 1, measure, value)?;
+        }
+    }
+    Ok(lines.text)
+}
+
+struct Lines {
+    text: String,
+}
+
+impl Lines {
+    fn add(&mut self, workload: &str, system: &str, round: usize, measure: &str, value: f64) -> fmt::Result {
+        writeln!(self.text, "\"{workload}\",{system},{round},\"{measure}\",{value:.3}")
+    }
+}
