@@ -43,7 +43,7 @@ package: ## Make target/package/agentq-*.tar.gz, the files to unpack on a machin
 	@scripts/prefix
 	@scripts/package
 
-bench: ## Run the benchmark on a private cluster (QUICK=1 for a short one).
+bench: ## Run the benchmark on a private cluster (QUICK=1 for a short one, PEERS=1 with other people's queues).
 	@scripts/bootstrap
 	@scripts/build
 	@scripts/bench

@@ -108,6 +108,11 @@ fn run(options: Options) -> Result<bool, Failure> {
 fn add_peers(bench: &mut Bench, results: &mut Results) -> Result<(), Failure> {
     let Some(packages) = &bench.options.peers else { return Ok(()) };
     for found in systems::find_peers(packages)? {
+        let name = found.as_ref().map_or_else(|(name, _)| name, |peer| &peer.name);
+        if bench.options.without.contains(name) {
+            println!("left out {name}");
+            continue;
+        }
         let installed = found.and_then(|peer| match bench.databases.few(&bench.cluster, &peer) {
             Ok(_) => Ok(peer),
             Err(failure) => Err((peer.name, failure)),

@@ -14,6 +14,8 @@ usage: make bench, or cargo run --release -p agentq-bench -- [options] with
   --rounds N        rounds of every workload
   --seconds N       seconds of every measurement
   --only TEXT       only what has TEXT in its name (repeatable); implies --no-check
+  --without NAME    leave out a peer (repeatable)
+  --publish         with --only: put what is measured into results/latest.csv and the plots, beside the rest
   --no-check        do not fail when a figure to reach is missed or a peer cannot be installed
   --ci              a run of about 90 seconds that fails when a ratio has fallen below baseline.csv
   --bless           with --ci: make the ratios of this run the baseline
@@ -45,6 +47,8 @@ pub struct Options {
     /// Seconds of a window under the pinned snapshot.
     pub window: u32,
     pub only: Vec<String>,
+    pub without: Vec<String>,
+    pub publish: bool,
     pub check: bool,
     pub bless: bool,
     pub list: bool,
@@ -73,6 +77,8 @@ impl Options {
             pinned_seconds: if form == Form::Full { 120 } else { 9 },
             window: if form == Form::Full { 10 } else { 3 },
             only: Vec::new(),
+            without: Vec::new(),
+            publish: false,
             check: true,
             bless: false,
             list: false,
@@ -91,6 +97,8 @@ impl Options {
                     self.only.push(value()?);
                     self.check = false;
                 }
+                "--without" => self.without.push(value()?),
+                "--publish" => self.publish = true,
                 "--no-check" => self.check = false,
                 "--ci" => {}
                 "--bless" => self.bless = true,
@@ -113,9 +121,9 @@ impl Options {
         self.form == Form::Full
     }
 
-    /// Whether the figures are those of a whole full run, and may be published.
-    pub fn is_complete(&self) -> bool {
-        self.is_full() && self.only.is_empty()
+    /// Whether the figures may be published: those of a whole full run, or of a part that was asked for.
+    pub fn is_published(&self) -> bool {
+        self.is_full() && (self.only.is_empty() || self.publish)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::options::Options;
 use crate::results::Results;
 use crate::systems::AGENTQ;
 use crate::{engine, latency, pinned, space, wal};
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 pub fn text(results: &Results, options: &Options) -> Result<String, fmt::Error> {
@@ -70,6 +71,14 @@ pub fn text(results: &Results, options: &Options) -> Result<String, fmt::Error> 
     Ok(lines.text)
 }
 
+/// Puts new figures beside those of before: what was measured anew replaces what has the same name.
+pub fn beside(before: &str, new: &str) -> String {
+    let name = |line: &str| line.split("\",").next().unwrap_or_default().to_owned();
+    let measured: HashSet<String> = new.lines().map(name).collect();
+    let kept = before.lines().skip(1).filter(|line| !measured.contains(&name(line)));
+    new.lines().chain(kept).map(|line| format!("{line}\n")).collect()
+}
+
 struct Lines {
     text: String,
 }
@@ -77,5 +86,19 @@ struct Lines {
 impl Lines {
     fn add(&mut self, workload: &str, system: &str, round: usize, measure: &str, value: f64) -> fmt::Result {
         writeln!(self.text, "\"{workload}\",{system},{round},\"{measure}\",{value:.3}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_replaces_its_own_figures_and_keeps_the_others() {
+        let before = "workload,system,round,measure,value\n\"a\",x,1,\"m\",1\n\"b\",x,1,\"m\",2\n";
+        let new = "workload,system,round,measure,value\n\"b\",y,1,\"m\",3\n";
+        let both = "workload,system,round,measure,value\n\"b\",y,1,\"m\",3\n\"a\",x,1,\"m\",1\n";
+        assert_eq!(beside(before, new), both);
+        assert_eq!(beside("", new), new);
     }
 }

@@ -65,9 +65,13 @@ fn check_figures(results: &Results, options: &Options) -> bool {
 /// replace those of a full one.
 fn write(results: &Results, options: &Options) -> Result<(), Failure> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
-    let (csv_name, prefix) = if options.is_complete() { ("latest.csv", "") } else { ("quick.csv", "quick-") };
+    let (csv_name, prefix) = if options.is_published() { ("latest.csv", "") } else { ("quick.csv", "quick-") };
     let path = folder.join(csv_name);
-    std::fs::write(&path, csv::text(results, options)?)?;
+    let mut text = csv::text(results, options)?;
+    if options.publish {
+        text = csv::beside(&std::fs::read_to_string(&path).unwrap_or_default(), &text);
+    }
+    std::fs::write(&path, text)?;
     plot::draw(results, options, &|name| folder.join(format!("{prefix}{name}")))?;
     println!("Every figure of this run is in {}, and the plots are beside it.\n", path.display());
     Ok(())
