@@ -1,1 +1,1 @@
-SELECT agentq.fn_job_enqueue_batch(:jobs);
+SELECT agentq.fn_job_enqueue_batch(:jobs, '{"answer": "ids"}');
