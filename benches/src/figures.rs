@@ -9,6 +9,7 @@ use crate::systems::{AGENTQ, LIMIT, NAIVE, TEXTBOOK};
 use crate::text::size;
 use crate::workloads::{
     ACK_AND_CLAIM_SYNC, BATCH_CLAIM_ACK, BATCH_ENQUEUE, CLAIM_ACK, CLAIM_ACK_SYNC, ENQUEUE, ENQUEUE_SYNC, MIXED,
+    QUICK_CLAIM_ACK_SYNC,
 };
 
 /// What a figure has to be.
@@ -105,6 +106,11 @@ fn speeds(r: &Results) -> Vec<Figure> {
         at_least(0.60, "claim+ack, 16 clients, sync, ÷ the limit", r.ratio(&CLAIM_ACK_SYNC, LIMIT)),
         at_least(1.70, "claim+ack, 16 clients, sync, ÷ the best peer", r.ratio_to_best_peer(&CLAIM_ACK_SYNC)),
         at_least(
+            1.70,
+            "claim+ack, 16 clients, sync, claims not durable, ÷ the best peer",
+            r.ratio_to_best_peer(&QUICK_CLAIM_ACK_SYNC),
+        ),
+        at_least(
             3.0,
             "ack-and-claim, 16 clients, sync, ÷ the best peer's claim+ack",
             r.ratio_to_best_peer(&ACK_AND_CLAIM_SYNC),
@@ -144,6 +150,7 @@ fn growth(r: &Results) -> Vec<Figure> {
         growth::ANY_KIND,
         growth::PRIORITIES,
         growth::MANY_PRIORITIES,
+        growth::DEAD,
     ];
     let figure = |curve: &&str| {
         let levels = r.growth.levels(curve, AGENTQ, Measure::ClaimTime);

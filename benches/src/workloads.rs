@@ -16,6 +16,8 @@ pub enum Step {
     Enqueue,
     BatchEnqueue,
     ClaimAck,
+    /// The same with claims that need not be on disk.
+    QuickClaimAck,
     BatchClaimAck,
     /// Acks a job and claims the next in one call.
     AckAndClaim,
@@ -45,6 +47,8 @@ pub static ENQUEUE_SYNC: Workload = workload("enqueue, sync", Step::Enqueue, 16,
 pub static BATCH_ENQUEUE: Workload = workload("batch enqueue x100", Step::BatchEnqueue, 4, false);
 pub static CLAIM_ACK: Workload = workload("claim+ack", Step::ClaimAck, 4, false);
 pub static CLAIM_ACK_SYNC: Workload = workload("claim+ack, sync", Step::ClaimAck, 16, true);
+pub static QUICK_CLAIM_ACK_SYNC: Workload =
+    Workload { otherwise: Some(&CLAIM_ACK_SYNC), ..workload("quick claim+ack, sync", Step::QuickClaimAck, 16, true) };
 pub static ACK_AND_CLAIM: Workload =
     Workload { otherwise: Some(&CLAIM_ACK), ..workload("ack-and-claim", Step::AckAndClaim, 4, false) };
 pub static ACK_AND_CLAIM_SYNC: Workload =
@@ -57,18 +61,22 @@ pub static BATCH_ACK_AND_CLAIM: Workload = Workload {
 pub static MIXED: Workload = workload("mixed", Step::Mixed, 8, false);
 
 /// In the order in which a round goes through them: what is compared stands side by side.
-pub static ALL: [&Workload; 10] = [
+pub static ALL: [&Workload; 11] = [
     &ENQUEUE,
     &ENQUEUE_SYNC,
     &BATCH_ENQUEUE,
     &CLAIM_ACK,
     &ACK_AND_CLAIM,
     &CLAIM_ACK_SYNC,
+    &QUICK_CLAIM_ACK_SYNC,
     &ACK_AND_CLAIM_SYNC,
     &BATCH_CLAIM_ACK,
     &BATCH_ACK_AND_CLAIM,
     &MIXED,
 ];
+
+/// Makes the claims of agentq's default queue not wait for the disk.
+const QUICK_CLAIMS: &str = "SELECT agentq.fn_queue_set('default', '{\"durable_claims\": false}')";
 
 impl Step {
     /// What pgbench sends; None: the system cannot do it.
@@ -78,6 +86,7 @@ impl Step {
             Step::Enqueue => scripts.enqueue.clone(),
             Step::BatchEnqueue => scripts.batch_enqueue.clone(),
             Step::ClaimAck => scripts.claim_ack.clone(),
+            Step::QuickClaimAck => scripts.claim_ack.clone().filter(|_| system.role == Role::Agentq),
             Step::BatchClaimAck => scripts.batch_claim_ack.clone(),
             Step::AckAndClaim => scripts.ack_and_claim.clone(),
             Step::BatchAckAndClaim => scripts.batch_ack_and_claim.clone(),
@@ -91,7 +100,7 @@ impl Step {
         match self {
             Step::BatchEnqueue => ENQUEUE_BATCH,
             Step::BatchClaimAck | Step::BatchAckAndClaim => CLAIM_BATCH,
-            Step::Enqueue | Step::ClaimAck | Step::AckAndClaim | Step::Mixed => 1,
+            Step::Enqueue | Step::ClaimAck | Step::QuickClaimAck | Step::AckAndClaim | Step::Mixed => 1,
         }
     }
 
@@ -174,6 +183,9 @@ impl Workload {
             bench.databases.few(&bench.cluster, system)?
         };
         bench.cluster.copy_database(&database, RUN)?;
+        if self.step == Step::QuickClaimAck {
+            bench.cluster.client(RUN)?.batch_execute(QUICK_CLAIMS)?;
+        }
         self.load(bench, system, seconds)
     }
 

@@ -11,6 +11,7 @@ CREATE TABLE agentq.queue (
     created_at    timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
     updated_at    timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
     keep_seconds  bigint,
+    durable_claims boolean NOT NULL DEFAULT true,
     CONSTRAINT queue_name_check CHECK (btrim(queue) <> '' AND octet_length(queue) <= 200),
     CONSTRAINT queue_lease_check CHECK (lease_seconds BETWEEN 1 AND 86400),
     CONSTRAINT queue_max_attempts_check CHECK (max_attempts >= 1),
@@ -30,6 +31,7 @@ COMMENT ON COLUMN agentq.queue.paused_reason IS 'Why it is paused.';
 COMMENT ON COLUMN agentq.queue.created_at IS 'When it was made.';
 COMMENT ON COLUMN agentq.queue.updated_at IS 'When it was last changed.';
 COMMENT ON COLUMN agentq.queue.keep_seconds IS 'How long its finished jobs are kept; NULL: queue.retention.keep_seconds.';
+COMMENT ON COLUMN agentq.queue.durable_claims IS 'Whether a claim is on disk before it is answered; if not, a crash of the server may make jobs ready again that were claimed in its last moments.';
 
 -- As with the settings: a restored dump must win over the row that CREATE EXTENSION makes.
 CREATE FUNCTION agentq.fn_queue_take() RETURNS trigger LANGUAGE plpgsql
@@ -38,7 +40,8 @@ BEGIN
     UPDATE agentq.queue
     SET lease_seconds = NEW.lease_seconds, max_attempts = NEW.max_attempts, priority = NEW.priority,
         description = NEW.description, paused_at = NEW.paused_at, paused_reason = NEW.paused_reason,
-        created_at = NEW.created_at, updated_at = NEW.updated_at, keep_seconds = NEW.keep_seconds
+        created_at = NEW.created_at, updated_at = NEW.updated_at, keep_seconds = NEW.keep_seconds,
+        durable_claims = NEW.durable_claims
     WHERE queue_id = NEW.queue_id AND queue = NEW.queue;
     IF FOUND THEN
         RETURN NULL;

@@ -24,6 +24,14 @@ pub struct Queue {
     pub priority: Option<i32>,
     pub paused: bool,
     pub keep_seconds: Option<i64>,
+    /// Whether a claim is on disk before it is answered.
+    #[serde(default = "yes")]
+    pub durable_claims: bool,
+}
+
+/// What holds for a queue of a schema that has no such column yet.
+fn yes() -> bool {
+    true
 }
 
 pub struct Settings {

@@ -9,7 +9,7 @@ use super::hints::{self, Look, Reading};
 use super::lane::{Cursor, Lane, Taken};
 use super::place::{self, Due, Place};
 use super::rows::{job, job_checkpoint, job_lease, job_ready};
-use super::{answer, reap, wait};
+use super::{answer, reap, unflushed, wait};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
@@ -248,6 +248,13 @@ fn names(options: &Value, key: &str) -> Result<Option<Vec<String>>, Refusal> {
 
 impl Claim<'_> {
     fn run(&self) -> Run {
+        if self.lanes.iter().all(|lane| !lane.queue.durable_claims) {
+            return unflushed::claim(|| self.find_and_hold());
+        }
+        self.find_and_hold()
+    }
+
+    fn find_and_hold(&self) -> Run {
         // What this claim recovers or promotes beside its own jobs, others see when it commits. If
         // that may take long, it touches no more than it takes. Where the engine is at work, it
         // recovers expired leases every second, and a claim does so only before it says "empty".

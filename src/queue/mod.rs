@@ -26,4 +26,5 @@ pub mod rows;
 pub mod schedules;
 pub mod settle;
 pub mod submitted;
+pub mod unflushed;
 pub mod wait;

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 statement!(QUEUE_SET, "sql/queue_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
 statement!(QUEUE_KEEP, "sql/queue_keep.sql", [TEXTOID, JSONBOID, JSONBOID]);
+statement!(QUEUE_DURABLE, "sql/queue_durable.sql", [TEXTOID, JSONBOID, JSONBOID]);
 statement!(QUEUE_PAUSE, "sql/queue_pause.sql", [TEXTOID, BOOLOID, TEXTOID, TIMESTAMPTZOID]);
 
 #[pg_extern(security_definer)]
@@ -24,9 +25,12 @@ fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'"
     options.parse("p_options").and_then(check).or_raise();
     let now = timestamp(clock::now());
     db::answer(|db| {
-        let answer: Jsonb = db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must(1);
-        if options.has_key("keep_seconds") {
-            return db.run(&QUEUE_KEEP, &[queue.into(), options.into(), answer.into()]).must(1);
+        let mut answer: Jsonb = db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must(1);
+        // Columns that schemas of former versions do not have.
+        for (key, set) in [("keep_seconds", &QUEUE_KEEP), ("durable_claims", &QUEUE_DURABLE)] {
+            if options.has_key(key) {
+                answer = db.run(set, &[queue.into(), options.into(), answer.into()]).must(1);
+            }
         }
         answer
     })
@@ -39,14 +43,20 @@ fn check(options: Value) -> Result<(), Refusal> {
     input::known_options(
         "p_options",
         map.keys(),
-        &["lease_seconds", "max_attempts", "priority", "description", "keep_seconds"],
+        &["lease_seconds", "max_attempts", "priority", "description", "keep_seconds", "durable_claims"],
     )?;
     let number = |key: &str| map.get(key).filter(|v| !v.is_null()).map(|v| whole(key, v)).transpose();
     number("lease_seconds")?.map(input::lease_seconds).transpose()?;
     number("max_attempts")?.map(input::max_attempts).transpose()?;
     number("priority")?.map(input::priority).transpose()?;
     number("keep_seconds")?.map(input::keep_seconds).transpose()?;
-    Ok(())
+    match map.get("durable_claims") {
+        None | Some(Value::Null | Value::Bool(_)) => Ok(()),
+        Some(other) => Err(Refusal::new(
+            format!("durable_claims must be true or false, not {other}"),
+            "With false, a crash of the server may undo the claims of its last moments.",
+        )),
+    }
 }
 
 #[pg_extern(security_definer)]

@@ -15,7 +15,7 @@ fn the_description_sees_every_kind_of_change() {
     let mut s = db.session();
     let before = describe(&mut s);
     for (change, seen) in [
-        ("ALTER TABLE agentq.queue ADD COLUMN colour text", "+ column agentq.queue 012 colour text"),
+        ("ALTER TABLE agentq.queue ADD COLUMN colour text", "+ column agentq.queue 013 colour text"),
         ("ALTER TABLE agentq.job ALTER COLUMN attempts SET DEFAULT 1", "default 1"),
         ("ALTER TABLE agentq.job ALTER COLUMN actor DROP NOT NULL", "+ column agentq.job 013 actor"),
         ("ALTER TABLE agentq.job_lease SET (fillfactor = 71)", "fillfactor=71"),

@@ -126,3 +126,55 @@ fn without_preloading_everything_works_all_the_same() {
     assert_eq!(other.call(&format!("fn_job_ack_batch('cat', {held})"))["acked"], json!(2));
     db.assert_sound();
 }
+
+/// One job of a kind of its own in this queue, claimed by this statement; returns its id.
+fn claimed_by(s: &mut Session, queue: &str, kind: &str, statement: &str) -> String {
+    let job = id(&s.call(&format!("fn_job_enqueue('{kind}', p_options => '{{\"queue\": \"{queue}\"}}')")));
+    let claim = format!("agentq.fn_job_claim('bob', '{kind}', p_options => '{{\"queues\": [\"{queue}\"]}}')");
+    let waiting = claim.replace("}')", "}', p_wait => '1 second')");
+    s.run(&statement.replace("WAITING", &waiting).replace("CLAIM", &claim));
+    assert_eq!(s.state(&job), "leased", "{statement}");
+    job
+}
+
+#[test]
+fn claims_of_a_queue_without_durable_claims_may_be_undone_by_a_crash_and_nothing_else_is() {
+    // The log is written by commits that wait for it, and by nobody else.
+    let settings = vec!["wal_writer_delay = 10s".to_owned(), "autovacuum = off".to_owned()];
+    let mut cluster = Cluster::start("unflushed", &Options { settings, ..Options::default() });
+    cluster.make_template();
+    let mut s = cluster.session(DATABASE);
+    s.run("CREATE TABLE note (job text)");
+    s.call("fn_queue_set('quick', '{\"durable_claims\": false}')");
+    let writes = [
+        "BEGIN; SELECT CLAIM; INSERT INTO note VALUES ('after'); COMMIT",
+        "BEGIN; INSERT INTO note VALUES ('before'); SELECT CLAIM; COMMIT",
+        "WITH n AS (INSERT INTO note VALUES ('beside')) SELECT CLAIM",
+        "DO $$ BEGIN PERFORM CLAIM; INSERT INTO note VALUES ('in a block'); END $$",
+    ];
+    for (number, statement) in writes.iter().enumerate() {
+        let before = s.count("note");
+        let job = claimed_by(&mut s, "quick", &format!("w{number}"), statement);
+        cluster.crash_and_restart();
+        s = cluster.session(DATABASE);
+        assert_eq!(s.state(&job), "leased", "{statement}");
+        assert_eq!(s.count("note"), before + 1, "{statement}");
+    }
+    for (queue, state) in [("default", "leased"), ("quick", "queued")] {
+        for (kind, statement) in
+            [("single", "SELECT CLAIM"), ("waits", "SELECT WAITING"), ("block", "BEGIN; SELECT CLAIM; COMMIT")]
+        {
+            let job = claimed_by(&mut s, queue, kind, statement);
+            cluster.crash_and_restart();
+            s = cluster.session(DATABASE);
+            assert_eq!(s.state(&job), state, "{queue}: {statement}");
+            assert_sound(&mut s);
+        }
+    }
+    // The session waits for the disk again when its next transaction does.
+    assert_eq!(s.text("SHOW synchronous_commit"), "on");
+    let job = claimed_by(&mut s, "quick", "acked", "SELECT CLAIM");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    cluster.crash_and_restart();
+    assert_eq!(cluster.session(DATABASE).state(&job), "succeeded");
+}

@@ -191,3 +191,16 @@ fn a_queue_that_makes_no_sense_is_refused() {
         refused(&mut s, &format!("SELECT agentq.{call}"), "22004", message, "Give p_queue a value");
     }
 }
+
+#[test]
+fn whether_claims_are_durable_is_said_and_taken_back() {
+    let db = database();
+    let mut s = db.session();
+    let set = |s: &mut Session, value: &str| s.call(&format!("fn_queue_set('q', '{{\"durable_claims\": {value}}}')"));
+    assert_eq!(set(&mut s, "false")["durable_claims"], json!(false));
+    s.call("fn_queue_set('q', '{\"priority\": 3}')");
+    assert_eq!(s.text("SELECT durable_claims FROM agentq.queue WHERE queue = 'q'"), "f");
+    assert_eq!(set(&mut s, "null")["durable_claims"], json!(true));
+    let call = "SELECT agentq.fn_queue_set('q', '{\"durable_claims\": \"no\"}')";
+    refused(&mut s, call, "22023", "durable_claims must be true or false, not \"no\"", "crash");
+}

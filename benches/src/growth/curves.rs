@@ -13,6 +13,7 @@ pub const PRIORITIES: &str = "priorities";
 pub const MANY_PRIORITIES: &str = "priorities of 1M jobs";
 pub const PAYLOAD: &str = "payload bytes";
 pub const LEASES: &str = "jobs in work";
+pub const DEAD: &str = "dead rows under an old snapshot";
 pub const CLIENTS: &str = "clients";
 
 /// Ready jobs beside what grows, when it is not they that grow.
@@ -62,6 +63,7 @@ pub fn full() -> Vec<Curve> {
         curve(MANY_PRIORITIES, &[1, 10], |priorities| Stock { priorities, ..ready(1_000_000) }),
         curve(PAYLOAD, &[200, 1_000, 4_000], |bytes| Stock { payload_bytes: bytes as usize, ..ready(SOME) }),
         curve(LEASES, &[0, 1_000, 10_000, 100_000], |leased| Stock { leased, ..ready(SOME) }),
+        curve(DEAD, &[0, 10_000_000], |dead| Stock { dead, ..ready(SOME) }),
         Curve {
             systems: &[AGENTQ, TEXTBOOK],
             levels: [1, 2, 4, 8, 16, 32, 64].map(|clients| Level { size: clients, stock: ready(MANY), clients }).into(),

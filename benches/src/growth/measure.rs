@@ -101,6 +101,8 @@ fn stocks(bench: &Bench, curve: &Curve) -> Result<Vec<Point>, Failure> {
     for run in &runs {
         copy_stock(bench, &run.level.stock, run.system, &run.database)?;
     }
+    let lay = |run: &Run| run.level.stock.lay_dead(&bench.cluster, &run.database);
+    let snapshots = runs.iter().map(lay).collect::<Result<Vec<_>, _>>()?;
     let times = claim_times(bench, curve.claiming, &runs)?;
     let mut points: Vec<Point> =
         runs.iter().zip(times).map(|(run, time)| run.point(curve, Measure::ClaimTime, time)).collect();
@@ -111,6 +113,7 @@ fn stocks(bench: &Bench, curve: &Curve) -> Result<Vec<Point>, Failure> {
         };
         points.push(run.point(curve, Measure::Lives, run.throughput(bench, &life)?));
     }
+    drop(snapshots);
     runs.iter().try_for_each(|run| bench.cluster.drop_database(&run.database))?;
     Ok(points)
 }

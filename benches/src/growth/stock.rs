@@ -28,11 +28,22 @@ pub struct Stock {
     pub finished: u32,
     /// Held by workers that take their time.
     pub leased: u32,
+    /// Ready rows that were deleted, but that an old snapshot could still see.
+    pub dead: u32,
 }
 
 /// So many ready jobs of one kind and priority, and nothing else.
 pub const fn ready(ready: u32) -> Stock {
-    Stock { ready, kinds: 1, priorities: 1, payload_bytes: payload::ORDINARY, future: 0, finished: 0, leased: 0 }
+    Stock {
+        ready,
+        kinds: 1,
+        priorities: 1,
+        payload_bytes: payload::ORDINARY,
+        future: 0,
+        finished: 0,
+        leased: 0,
+        dead: 0,
+    }
 }
 
 impl Stock {
@@ -55,6 +66,22 @@ impl Stock {
         while claim(&mut client, self.leased, 86_400)?.is_some() {}
         self.enqueue(cluster, system, database, self.future, &format!(", \"scheduled_at\": \"{FAR_AWAY}\""))?;
         self.enqueue(cluster, system, database, self.ready, "")
+    }
+
+    /// Lays dead rows before the ready ones, and returns the connection whose snapshot vacuum has to
+    /// spare them for. In the database itself: a copy would not know of the snapshot.
+    pub fn lay_dead(&self, cluster: &Cluster, database: &str) -> Result<Option<Client>, Failure> {
+        if self.dead == 0 {
+            return Ok(None);
+        }
+        let mut holder = cluster.client(database)?;
+        holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class")?;
+        let lay = "INSERT INTO agentq.job_ready (scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind)
+                   SELECT to_timestamp(n / 1e6), 1, 1, 100, gen_random_uuid(), false, 'k' FROM generate_series(1, $1::bigint) n";
+        let mut client = cluster.client(database)?;
+        client.execute(lay, &[&i64::from(self.dead)])?;
+        client.execute("DELETE FROM agentq.job_ready WHERE scheduled_at < '2000-01-01'", &[])?;
+        Ok(Some(holder))
     }
 
     /// Enqueues so many jobs; `more` is added to each.
