@@ -1,4 +1,4 @@
--- 0.5.0: claims that need not be on disk.
+-- 0.5.0: failure. Classes of errors, retry policies, verdicts, deadlines, unknown outcomes, redrive and replay.
 
 ALTER TABLE agentq.queue ADD COLUMN durable_claims boolean NOT NULL DEFAULT true;
 COMMENT ON COLUMN agentq.queue.durable_claims IS 'Whether a claim is on disk before it is answered; if not, a crash of the server may make jobs ready again that were claimed in its last moments.';
@@ -16,3 +16,288 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
+
+CREATE FUNCTION agentq.fn_error_class_defaults() RETURNS TABLE (
+	"error_class" TEXT, 
+	"retryable" bool, 
+	"aliases" TEXT[], 
+	"description" TEXT 
+)
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_error_class_defaults_wrapper';
+
+-- Which errors are worth another try, and how tries are made.
+CREATE TABLE agentq.error_class (
+    error_class text COLLATE "C" NOT NULL,
+    retryable   boolean NOT NULL,
+    aliases     text[] NOT NULL DEFAULT '{}',
+    description text,
+    built_in    boolean NOT NULL DEFAULT false,
+    updated_at  timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
+    CONSTRAINT error_class_pkey PRIMARY KEY (error_class),
+    CONSTRAINT error_class_name_check CHECK (btrim(error_class) <> '' AND octet_length(error_class) <= 200)
+);
+COMMENT ON TABLE agentq.error_class IS 'The known classes of errors. One that is not here is worth another try, and the answer to the failure says so. Changed with fn_error_class_set.';
+COMMENT ON COLUMN agentq.error_class.error_class IS 'Name of the class; case, - and spaces do not matter where it is used.';
+COMMENT ON COLUMN agentq.error_class.retryable IS 'Whether another try may help. If not, no job is tried again after such an error, whatever its policy says.';
+COMMENT ON COLUMN agentq.error_class.aliases IS 'Other names that mean the same.';
+COMMENT ON COLUMN agentq.error_class.description IS 'What it means.';
+COMMENT ON COLUMN agentq.error_class.built_in IS 'Whether agentq came with it.';
+COMMENT ON COLUMN agentq.error_class.updated_at IS 'When it was last changed.';
+
+CREATE TABLE agentq.retry_policy (
+    scope                    text NOT NULL,
+    name                     text COLLATE "C" NOT NULL,
+    max_attempts             integer,
+    backoff                  text,
+    seconds                  double precision,
+    multiplier               double precision,
+    max_seconds              double precision,
+    delays                   double precision[],
+    jitter                   double precision,
+    retryable                text[],
+    non_retryable            text[],
+    requires_idempotency_key boolean,
+    created_at               timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
+    updated_at               timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
+    CONSTRAINT retry_policy_pkey PRIMARY KEY (scope, name),
+    CONSTRAINT retry_policy_scope_check CHECK (scope IN ('default', 'queue', 'kind')),
+    CONSTRAINT retry_policy_name_check CHECK ((scope = 'default') = (name = '') AND octet_length(name) <= 200),
+    CONSTRAINT retry_policy_max_attempts_check CHECK (max_attempts >= 1),
+    CONSTRAINT retry_policy_backoff_check CHECK (backoff IN ('doubling', 'fixed', 'linear', 'exponential', 'quartic', 'list')),
+    CONSTRAINT retry_policy_list_check CHECK (backoff <> 'list' OR cardinality(delays) > 0),
+    CONSTRAINT retry_policy_numbers_check CHECK (seconds >= 0 AND multiplier >= 1 AND max_seconds >= 0 AND jitter BETWEEN 0 AND 1)
+);
+COMMENT ON TABLE agentq.retry_policy IS 'How failed jobs are tried again. That of the kind goes before that of the queue, and that before the default, column by column. Changed with fn_retry_policy_set.';
+COMMENT ON COLUMN agentq.retry_policy.scope IS 'default, queue or kind.';
+COMMENT ON COLUMN agentq.retry_policy.name IS 'The queue or the kind; empty for the default.';
+COMMENT ON COLUMN agentq.retry_policy.max_attempts IS 'Attempts of a job that names none; NULL: as the next wider policy says.';
+COMMENT ON COLUMN agentq.retry_policy.backoff IS 'How waits grow: doubling (seconds * 2^(n-1), up to 1,024 times), fixed, linear (seconds * n), exponential (seconds * multiplier^(n-1)), quartic (seconds * n^4) or list (delays); NULL: as the next wider policy says.';
+COMMENT ON COLUMN agentq.retry_policy.seconds IS 'The first wait; NULL: queue.retry.backoff_base_sec.';
+COMMENT ON COLUMN agentq.retry_policy.multiplier IS 'By what an exponential wait grows; NULL: 2.';
+COMMENT ON COLUMN agentq.retry_policy.max_seconds IS 'The longest wait; NULL: none.';
+COMMENT ON COLUMN agentq.retry_policy.delays IS 'The waits of a list, in seconds; the last goes on.';
+COMMENT ON COLUMN agentq.retry_policy.jitter IS 'Share from 0 to 1 by which a wait may be longer or shorter; NULL: 0.';
+COMMENT ON COLUMN agentq.retry_policy.retryable IS 'The only classes that are tried again; NULL: all that are retryable.';
+COMMENT ON COLUMN agentq.retry_policy.non_retryable IS 'Classes that are not tried again.';
+COMMENT ON COLUMN agentq.retry_policy.requires_idempotency_key IS 'Whether a job without a key of its own is refused.';
+COMMENT ON COLUMN agentq.retry_policy.created_at IS 'When it was made.';
+COMMENT ON COLUMN agentq.retry_policy.updated_at IS 'When it was last changed.';
+
+-- A restored dump must win over the rows that CREATE EXTENSION makes.
+CREATE FUNCTION agentq.fn_error_class_take() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE agentq.error_class
+    SET retryable = NEW.retryable, aliases = NEW.aliases, description = NEW.description, built_in = NEW.built_in,
+        updated_at = NEW.updated_at
+    WHERE error_class = NEW.error_class;
+    IF FOUND THEN
+        RETURN NULL;
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION agentq.fn_error_class_take() IS 'Trigger: an inserted class that is there already is set instead.';
+
+CREATE TRIGGER error_class_take BEFORE INSERT ON agentq.error_class
+    FOR EACH ROW EXECUTE FUNCTION agentq.fn_error_class_take();
+CREATE TRIGGER error_class_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.error_class
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();
+CREATE TRIGGER retry_policy_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.retry_policy
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();
+COMMENT ON TRIGGER error_class_take ON agentq.error_class IS 'Lets a restored dump overwrite the built-in classes.';
+COMMENT ON TRIGGER error_class_changed ON agentq.error_class IS 'Makes every session read the classes again.';
+COMMENT ON TRIGGER retry_policy_changed ON agentq.retry_policy IS 'Makes every session read the policies again.';
+
+INSERT INTO agentq.error_class (error_class, retryable, aliases, description, built_in)
+SELECT error_class, retryable, aliases, description, true FROM agentq.fn_error_class_defaults();
+
+SELECT pg_catalog.pg_extension_config_dump('agentq.error_class', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.retry_policy', '');
+
+ALTER TABLE agentq.job
+    ADD COLUMN start_by timestamptz,
+    ADD COLUMN finish_by timestamptz,
+    ADD COLUMN external_effects boolean,
+    ADD COLUMN parked text,
+    ADD COLUMN replay_of uuid,
+    ADD COLUMN replay_count integer;
+COMMENT ON COLUMN agentq.job.start_by IS 'If it has not been claimed by then, it is given up.';
+COMMENT ON COLUMN agentq.job.finish_by IS 'If it has not finished by then, it is given up.';
+COMMENT ON COLUMN agentq.job.external_effects IS 'Whether it has effects outside that must not happen twice: if its lease expires, it is parked.';
+COMMENT ON COLUMN agentq.job.parked IS 'Why it waits for a person; NULL: it does not.';
+COMMENT ON COLUMN agentq.job.replay_of IS 'The job of which this one is another run.';
+COMMENT ON COLUMN agentq.job.replay_count IS 'How many runs of the same work came before; NULL: none.';
+
+-- Only jobs that have a deadline have rows here. A row of a job that has finished goes when it falls due.
+CREATE TABLE agentq.job_deadline (
+    deadline_at timestamptz NOT NULL,
+    job_id      uuid NOT NULL,
+    what        text NOT NULL,
+    CONSTRAINT job_deadline_pkey PRIMARY KEY (deadline_at, job_id, what),
+    CONSTRAINT job_deadline_what_check CHECK (what IN ('start', 'finish'))
+);
+COMMENT ON TABLE agentq.job_deadline IS 'Storage: when which job must have been begun or finished.';
+COMMENT ON COLUMN agentq.job_deadline.deadline_at IS 'When.';
+COMMENT ON COLUMN agentq.job_deadline.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_deadline.what IS 'start or finish.';
+
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_deadline', '');
+
+ALTER TABLE agentq.job_dead_letter
+    ADD COLUMN reason text,
+    ADD COLUMN error_class text,
+    ADD COLUMN error_history jsonb NOT NULL DEFAULT '[]',
+    ADD COLUMN settings jsonb NOT NULL DEFAULT '{}',
+    ADD COLUMN resolution_status text NOT NULL DEFAULT 'pending',
+    ADD COLUMN assigned_to text,
+    ADD COLUMN resolution_notes text,
+    ADD COLUMN resolved_at timestamptz,
+    ADD COLUMN redriven_as uuid,
+    ADD COLUMN redriven_at timestamptz,
+    ADD CONSTRAINT job_dead_letter_reason_check CHECK (reason IN ('exhausted', 'non_retryable', 'cancelled', 'poison', 'deadline', 'manual')),
+    ADD CONSTRAINT job_dead_letter_resolution_check CHECK (resolution_status IN ('pending', 'investigating', 'resolved', 'abandoned'));
+CREATE INDEX job_dead_letter_pending_idx ON agentq.job_dead_letter (moved_at) WHERE resolution_status = 'pending';
+COMMENT ON COLUMN agentq.job_dead_letter.reason IS 'Why it is here: exhausted, non_retryable, cancelled, poison, deadline or manual; NULL: written by a former version.';
+COMMENT ON COLUMN agentq.job_dead_letter.error_class IS 'Class of the last error.';
+COMMENT ON COLUMN agentq.job_dead_letter.error_history IS 'Every attempt: number, owner, beginning, end, outcome, class and error.';
+COMMENT ON COLUMN agentq.job_dead_letter.settings IS 'What else the job was enqueued with, so that a redrive is like it.';
+COMMENT ON COLUMN agentq.job_dead_letter.resolution_status IS 'pending, investigating, resolved or abandoned.';
+COMMENT ON COLUMN agentq.job_dead_letter.assigned_to IS 'Who looks into it.';
+COMMENT ON COLUMN agentq.job_dead_letter.resolution_notes IS 'What was done about it.';
+COMMENT ON COLUMN agentq.job_dead_letter.resolved_at IS 'When it was resolved or abandoned.';
+COMMENT ON COLUMN agentq.job_dead_letter.redriven_as IS 'The job as which it was tried again.';
+COMMENT ON COLUMN agentq.job_dead_letter.redriven_at IS 'When that was.';
+
+-- With more parameters than before.
+DROP FUNCTION agentq.fn_job_fail_or_retry;
+CREATE FUNCTION agentq.fn_job_fail_or_retry(
+	"p_job_id" uuid,
+	"p_lease_owner" TEXT,
+	"p_error" TEXT,
+	"p_error_class" TEXT DEFAULT NULL,
+	"p_lease_token" uuid DEFAULT NULL,
+	"p_retry_after" interval DEFAULT NULL,
+	"p_verdict" TEXT DEFAULT 'fail'
+) RETURNS jsonb
+SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fail_with_verdict_wrapper';
+DROP FUNCTION agentq.fn_dead_letter_triage;
+CREATE FUNCTION agentq.fn_dead_letter_triage(
+	"p_dead_letter_id" uuid,
+	"p_triage_status" TEXT,
+	"p_triage_note" TEXT DEFAULT NULL,
+	"p_triaged_by" TEXT DEFAULT NULL,
+	"p_resolution" jsonb DEFAULT NULL
+) RETURNS jsonb
+SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'triage_and_resolve_wrapper';
+
+CREATE FUNCTION agentq.fn_error_class_set(
+	"p_error_class" TEXT,
+	"p_retryable" bool,
+	"p_description" TEXT DEFAULT NULL,
+	"p_aliases" TEXT[] DEFAULT NULL
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_error_class_set_wrapper';
+CREATE FUNCTION agentq.fn_error_class_remove(
+	"p_error_class" TEXT
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_error_class_remove_wrapper';
+CREATE FUNCTION agentq.fn_retry_policy_set(
+	"p_scope" TEXT,
+	"p_name" TEXT,
+	"p_policy" jsonb
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_retry_policy_set_wrapper';
+CREATE FUNCTION agentq.fn_retry_policy_remove(
+	"p_scope" TEXT,
+	"p_name" TEXT
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_retry_policy_remove_wrapper';
+CREATE FUNCTION agentq.fn_dead_letter_redrive(
+	"p_dead_letter_id" uuid DEFAULT NULL,
+	"p_filter" jsonb DEFAULT NULL,
+	"p_options" jsonb DEFAULT NULL
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_dead_letter_redrive_wrapper';
+CREATE FUNCTION agentq.fn_dead_letter_purge(
+	"p_older_than" interval,
+	"p_filter" jsonb DEFAULT NULL,
+	"p_limit" INT DEFAULT 10000
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_dead_letter_purge_wrapper';
+CREATE FUNCTION agentq.fn_job_replay(
+	"p_job_id" uuid,
+	"p_from" TEXT DEFAULT 'beginning',
+	"p_step" TEXT DEFAULT NULL,
+	"p_options" jsonb DEFAULT NULL
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_job_replay_wrapper';
+CREATE FUNCTION agentq.fn_job_reconcile(
+	"p_job_id" uuid,
+	"p_verdict" TEXT,
+	"p_note" TEXT DEFAULT NULL,
+	"p_by" TEXT DEFAULT NULL
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_job_reconcile_wrapper';
+
+COMMENT ON FUNCTION agentq.fn_error_class_defaults IS 'Every built-in class of errors.';
+COMMENT ON FUNCTION agentq.fn_job_fail_or_retry IS 'Ends an attempt without success. Verdict fail: the job waits as its retry policy or p_retry_after says, or ends in the dead letters; cancel: no other try, with a dead letter; discard: no other try and no dead letter; snooze: later, at no cost.';
+COMMENT ON FUNCTION agentq.fn_dead_letter_triage IS 'Records what is being done about a dead letter: its triage, and with p_resolution its status, assignee and notes.';
+COMMENT ON FUNCTION agentq.fn_error_class_set IS 'Adds a class of errors or changes one: whether another try may help, and its other names.';
+COMMENT ON FUNCTION agentq.fn_error_class_remove IS 'Removes a class of errors that is not built in.';
+COMMENT ON FUNCTION agentq.fn_retry_policy_set IS 'Sets how failed jobs of a kind, of a queue, or of all are tried again; a null takes a rule away.';
+COMMENT ON FUNCTION agentq.fn_retry_policy_remove IS 'Removes a retry policy.';
+COMMENT ON FUNCTION agentq.fn_dead_letter_redrive IS 'Enqueues dead letters anew, one or by filter, with the settings and in the order of the first jobs; p_options limits how many, and how many per second.';
+COMMENT ON FUNCTION agentq.fn_dead_letter_purge IS 'Removes dead letters older than an age: those that are closed, resolved or abandoned, or those that a filter names.';
+COMMENT ON FUNCTION agentq.fn_job_replay IS 'Runs a finished job once more as a new one: from the beginning, its last checkpoint or a step.';
+COMMENT ON FUNCTION agentq.fn_job_reconcile IS 'Says what became of a job whose outcome was unknown: done, not_done, or retry.';
+
+INSERT INTO agentq.config (key, value, description)
+SELECT key, value, description FROM agentq.fn_config_defaults() d
+WHERE NOT EXISTS (SELECT FROM agentq.config c WHERE c.key = d.key);
+INSERT INTO agentq.engine_chore (chore, every_seconds, about)
+SELECT chore, every_seconds, about FROM agentq.fn_engine_chore_defaults() d
+WHERE NOT EXISTS (SELECT FROM agentq.engine_chore c WHERE c.chore = d.chore);
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;
+
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT 'operator', 'EXECUTE', object
+FROM unnest(ARRAY['fn_error_class_set', 'fn_error_class_remove', 'fn_retry_policy_set', 'fn_retry_policy_remove', 'fn_dead_letter_redrive', 'fn_dead_letter_purge', 'fn_job_replay', 'fn_job_reconcile']) AS object;
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'SELECT', object
+FROM unnest(ARRAY['reader', 'operator']) AS level CROSS JOIN unnest(ARRAY['error_class', 'retry_policy']) AS object;
+-- Roles that have a level get what it has gained.
+UPDATE agentq.access_grant SET granted_at = granted_at;

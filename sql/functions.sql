@@ -16,7 +16,7 @@ COMMENT ON FUNCTION agentq.fn_job_ack IS 'Finishes a held job as succeeded, in t
 COMMENT ON FUNCTION agentq.fn_job_ack_batch IS 'Finishes many held jobs as succeeded in one call.';
 COMMENT ON FUNCTION agentq.fn_job_ack_and_claim IS 'Finishes a held job and claims the next, in one call and one commit. With no job id it only claims.';
 COMMENT ON FUNCTION agentq.fn_job_ack_and_claim_batch IS 'Finishes many held jobs and claims the next ones, in one call and one commit. With no list it only claims.';
-COMMENT ON FUNCTION agentq.fn_job_fail_or_retry IS 'Ends an attempt as failed: the job waits base * 2^(attempts-1) seconds, or ends in the dead letters when its attempts are used up.';
+COMMENT ON FUNCTION agentq.fn_job_fail_or_retry IS 'Ends an attempt without success. Verdict fail: the job waits as its retry policy or p_retry_after says, or ends in the dead letters; cancel: no other try, with a dead letter; discard: no other try and no dead letter; snooze: later, at no cost.';
 COMMENT ON FUNCTION agentq.fn_job_release IS 'Gives a held job back at once, without costing an attempt.';
 COMMENT ON FUNCTION agentq.fn_job_snooze IS 'Gives a held job back for later, without costing an attempt.';
 COMMENT ON FUNCTION agentq.fn_job_cancel IS 'Cancels a job: at once if nobody holds it, else its holder learns at its next heartbeat.';
@@ -24,7 +24,16 @@ COMMENT ON FUNCTION agentq.fn_job_change IS 'Changes priority, schedule, attempt
 COMMENT ON FUNCTION agentq.fn_job_move_to_dead_letter IS 'Gives a job up, held or not, and keeps it in the dead letters.';
 COMMENT ON FUNCTION agentq.fn_job_purge IS 'Removes jobs that finished longer ago than the given age, at most p_limit. Dead letters stay.';
 COMMENT ON FUNCTION agentq.fn_job_get IS 'Everything known of one job, with its attempts.';
-COMMENT ON FUNCTION agentq.fn_dead_letter_triage IS 'Records the triage of a dead letter.';
+COMMENT ON FUNCTION agentq.fn_dead_letter_triage IS 'Records what is being done about a dead letter: its triage, and with p_resolution its status, assignee and notes.';
+COMMENT ON FUNCTION agentq.fn_dead_letter_redrive IS 'Enqueues dead letters anew, one or by filter, with the settings and in the order of the first jobs; p_options limits how many, and how many per second.';
+COMMENT ON FUNCTION agentq.fn_dead_letter_purge IS 'Removes dead letters older than an age: those that are closed, resolved or abandoned, or those that a filter names.';
+COMMENT ON FUNCTION agentq.fn_job_replay IS 'Runs a finished job once more as a new one: from the beginning, its last checkpoint or a step.';
+COMMENT ON FUNCTION agentq.fn_job_reconcile IS 'Says what became of a job whose outcome was unknown: done, not_done, or retry.';
+COMMENT ON FUNCTION agentq.fn_error_class_defaults IS 'Every built-in class of errors.';
+COMMENT ON FUNCTION agentq.fn_error_class_set IS 'Adds a class of errors or changes one: whether another try may help, and its other names.';
+COMMENT ON FUNCTION agentq.fn_error_class_remove IS 'Removes a class of errors that is not built in.';
+COMMENT ON FUNCTION agentq.fn_retry_policy_set IS 'Sets how failed jobs of a kind, of a queue, or of all are tried again; a null takes a rule away.';
+COMMENT ON FUNCTION agentq.fn_retry_policy_remove IS 'Removes a retry policy.';
 COMMENT ON FUNCTION agentq.fn_queue_set IS 'Makes a queue, or changes its defaults.';
 COMMENT ON FUNCTION agentq.fn_queue_pause IS 'Stops giving out jobs of a queue; those already held go on.';
 COMMENT ON FUNCTION agentq.fn_queue_resume IS 'Gives out jobs of a queue again.';

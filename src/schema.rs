@@ -14,7 +14,12 @@ extension_sql_file!(
     ],
 );
 extension_sql_file!("../sql/queue/queue.sql", name = "queue_queue", requires = ["base_config"]);
-extension_sql_file!("../sql/queue/domains.sql", name = "queue_domains", requires = ["queue_queue"]);
+extension_sql_file!(
+    "../sql/queue/failure.sql",
+    name = "queue_failure",
+    requires = ["queue_queue", queue::policies::fn_error_class_defaults],
+);
+extension_sql_file!("../sql/queue/domains.sql", name = "queue_domains", requires = ["queue_failure"]);
 extension_sql_file!("../sql/queue/job.sql", name = "queue_job", requires = ["queue_domains"]);
 extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job"]);
 extension_sql_file!("../sql/queue/heartbeat.sql", name = "queue_heartbeat", requires = ["queue_dead_letter"]);

@@ -31,7 +31,8 @@ FROM (VALUES
         'fn_queue_stale_check', 'fn_queue_verify', 'fn_config_get', 'fn_config_set', 'fn_clock_now', 'fn_version',
         'fn_schedule_set', 'fn_schedule_pause', 'fn_schedule_resume', 'fn_schedule_remove', 'fn_schedule_upcoming',
         'fn_handler_register', 'fn_handler_remove', 'fn_engine_tick', 'fn_engine_chore_set', 'fn_engine_live', 'fn_engine_state',
-        'fn_vacuum_state'])
+        'fn_vacuum_state', 'fn_error_class_set', 'fn_error_class_remove', 'fn_retry_policy_set', 'fn_retry_policy_remove',
+        'fn_dead_letter_redrive', 'fn_dead_letter_purge', 'fn_job_replay', 'fn_job_reconcile'])
 ) AS l(level, objects)
 CROSS JOIN LATERAL unnest(l.objects) AS object;
 
@@ -40,7 +41,7 @@ SELECT level, 'SELECT', object
 FROM unnest(ARRAY['reader', 'operator']) AS level
 CROSS JOIN unnest(ARRAY['job_queue', 'job_attempt', 'job_dead_letter', 'queue_heartbeat', 'queue', 'config',
     'v_queue_health', 'v_queue_depth', 'v_job_queue_backlog', 'v_job_dead_letter_summary', 'event', 'metric', 'schedule',
-    'v_schedule', 'job_handler', 'engine_chore', 'v_engine_chore', 'v_engine_status']) AS object;
+    'v_schedule', 'job_handler', 'engine_chore', 'v_engine_chore', 'v_engine_status', 'error_class', 'retry_policy']) AS object;
 
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT 'operator', privilege, 'job_queue' FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) AS privilege;

@@ -31,6 +31,12 @@ CREATE TABLE agentq.job (
     payload_ref     text,
     last_error      text,
     payload_json    agentq.job_payload NOT NULL DEFAULT '{}',
+    start_by        timestamptz,
+    finish_by       timestamptz,
+    external_effects boolean,
+    parked          text,
+    replay_of       uuid,
+    replay_count    integer,
     CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
@@ -53,6 +59,12 @@ COMMENT ON COLUMN agentq.job.target_ref IS 'What it is about.';
 COMMENT ON COLUMN agentq.job.payload_ref IS 'Where the data is.';
 COMMENT ON COLUMN agentq.job.last_error IS 'Error of the last attempt that failed.';
 COMMENT ON COLUMN agentq.job.payload_json IS 'A small signal; content and secrets are refused.';
+COMMENT ON COLUMN agentq.job.start_by IS 'If it has not been claimed by then, it is given up.';
+COMMENT ON COLUMN agentq.job.finish_by IS 'If it has not finished by then, it is given up.';
+COMMENT ON COLUMN agentq.job.external_effects IS 'Whether it has effects outside that must not happen twice: if its lease expires, it is parked.';
+COMMENT ON COLUMN agentq.job.parked IS 'Why it waits for a person; NULL: it does not.';
+COMMENT ON COLUMN agentq.job.replay_of IS 'The job of which this one is another run.';
+COMMENT ON COLUMN agentq.job.replay_count IS 'How many runs of the same work came before; NULL: none.';
 
 CREATE TABLE agentq.job_ready (
     scheduled_at timestamptz NOT NULL,
@@ -188,6 +200,19 @@ COMMENT ON COLUMN agentq.job_checkpoint.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_checkpoint.saved_at IS 'When it was saved.';
 COMMENT ON COLUMN agentq.job_checkpoint.checkpoint IS 'What the worker saved.';
 
+-- Only jobs that have a deadline have rows here. A row of a job that has finished goes when it falls due.
+CREATE TABLE agentq.job_deadline (
+    deadline_at timestamptz NOT NULL,
+    job_id      uuid NOT NULL,
+    what        text NOT NULL,
+    CONSTRAINT job_deadline_pkey PRIMARY KEY (deadline_at, job_id, what),
+    CONSTRAINT job_deadline_what_check CHECK (what IN ('start', 'finish'))
+);
+COMMENT ON TABLE agentq.job_deadline IS 'Storage: when which job must have been begun or finished.';
+COMMENT ON COLUMN agentq.job_deadline.deadline_at IS 'When.';
+COMMENT ON COLUMN agentq.job_deadline.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_deadline.what IS 'start or finish.';
+
 CREATE FUNCTION agentq.fn_job_queue_updated_at() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -208,3 +233,4 @@ SELECT pg_catalog.pg_extension_config_dump('agentq.job_done', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_attempt_log', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_key', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_checkpoint', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_deadline', '');

@@ -20,6 +20,14 @@ pub fn new_ids() -> impl Iterator<Item = Uuid> {
     })
 }
 
+/// When an id was made, in microseconds of the server's.
+pub fn made_at(id: Uuid) -> i64 {
+    const UNIX_TO_SERVER_EPOCH_MS: i64 = 946_684_800_000;
+    let mut ms = [0; 8];
+    ms[2..].copy_from_slice(&id.as_bytes()[..6]);
+    (i64::from_be_bytes(ms) - UNIX_TO_SERVER_EPOCH_MS) * 1_000
+}
+
 /// An id as people write it.
 pub struct Text([u8; 36]);
 

@@ -4,6 +4,7 @@
 //! server carries that to every session with the commit, and the callback here drops the copy: no
 //! polling, no shared memory, and it works on a standby too.
 
+use super::policies::{ClassRow, Policies, Row};
 use crate::db::{self, statement};
 use agentq_core::config;
 use pgrx::prelude::*;
@@ -14,6 +15,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 statement!(SETTINGS_LOAD, "settings_load.sql", []);
+statement!(POLICIES_LOAD, "policies_load.sql", []);
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Queue {
@@ -51,11 +53,16 @@ pub struct Settings {
     pub payload_max_bytes: i64,
     pub checkpoint_max_bytes: i64,
     pub stale_threshold_seconds: i32,
+    pub max_crashes: i64,
+    pub replay_needs_approval: bool,
+    pub policies: Policies,
+    /// Whether the schema has what jobs are given up with since 0.5.0.
+    pub has_policies: bool,
 }
 
 thread_local! {
     static COPY: RefCell<Option<Rc<Settings>>> = const { RefCell::new(None) };
-    static WATCHED: Cell<[pg_sys::Oid; 2]> = const { Cell::new([pg_sys::InvalidOid; 2]) };
+    static WATCHED: Cell<[pg_sys::Oid; 4]> = const { Cell::new([pg_sys::InvalidOid; 4]) };
     static CHANGES: Cell<u64> = const { Cell::new(0) };
     static LISTENING: Cell<bool> = const { Cell::new(false) };
 }
@@ -89,10 +96,17 @@ impl Settings {
     }
 
     fn load() -> Settings {
-        let (oids, config, queues) = db::connect(|db| {
+        let (oids, config, queues, policies) = db::connect(|db| {
             let row = db.run(&SETTINGS_LOAD, &[]);
-            let oids: [pg_sys::Oid; 2] = [row.must(1), row.must(2)];
-            (oids, row.must::<pgrx::JsonB>(3).0, row.must::<pgrx::JsonB>(4).0)
+            let oids: [Option<pg_sys::Oid>; 4] = [row.get(1), row.get(2), row.get(3), row.get(4)];
+            let (config, queues) = (row.must::<pgrx::JsonB>(5).0, row.must::<pgrx::JsonB>(6).0);
+            let policies = oids[3].map(|_| {
+                let row = db.run(&POLICIES_LOAD, &[]);
+                let classes: Vec<ClassRow> = serde_json::from_value(row.must::<pgrx::JsonB>(1).0).unwrap_or_default();
+                let rows: Vec<Row> = serde_json::from_value(row.must::<pgrx::JsonB>(2).0).unwrap_or_default();
+                Policies::new(classes, rows)
+            });
+            (oids.map(|oid| oid.unwrap_or(pg_sys::InvalidOid)), config, queues, policies)
         });
         WATCHED.set(oids);
         // The first call of a session: if nobody has told the launcher of this database, it is told now.
@@ -116,6 +130,10 @@ impl Settings {
             payload_max_bytes: number(config::PAYLOAD_MAX_BYTES),
             checkpoint_max_bytes: number(config::CHECKPOINT_MAX_BYTES),
             stale_threshold_seconds: number(config::STALE_THRESHOLD) as i32,
+            max_crashes: number(config::MAX_CRASHES),
+            replay_needs_approval: flag(config::REPLAY_NEEDS_APPROVAL),
+            has_policies: policies.is_some(),
+            policies: policies.unwrap_or_default(),
             queues: queues.into_iter().map(|q| (q.queue.clone(), Rc::new(q))).collect(),
             config,
         }

@@ -12,6 +12,7 @@ use crate::base::clock;
 use crate::base::settings::Settings;
 use crate::db;
 use crate::json::Jsonb;
+use crate::queue::finish::Failed;
 use crate::queue::handlers::{self, Handler};
 use crate::queue::hints::LaneName;
 use crate::queue::{ack, claim, finish, heartbeat};
@@ -90,7 +91,12 @@ unsafe extern "C-unwind" fn leave(_code: i32, argument: pg_sys::Datum) {
 
 /// A worker died with its job: the attempt is over, and has cost what it cost.
 pub fn end_of_the_dead(name: &str, job: Uuid, token: Uuid) {
-    finish::fail(job, name, "the SQL worker ended while it ran the job", Some("worker_died"), Some(token));
+    finish::fail(
+        job,
+        name,
+        Some(token),
+        &Failed::with("the SQL worker ended while it ran the job", Some("worker_died")),
+    );
 }
 
 pub fn executor_name(number: usize) -> String {
@@ -167,7 +173,7 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) {
     };
     if let Err(error) = outcome {
         let class = if timed_out { "timeout" } else { "handler_error" };
-        let failed = transaction(|| finish::fail(job.id, name, &error, Some(class), Some(job.token)));
+        let failed = transaction(|| finish::fail(job.id, name, Some(job.token), &Failed::with(&error, Some(class))));
         if let Err(error) = failed {
             warning!("agentq: the failure of job {} could not be recorded: {error}", job.id);
         }

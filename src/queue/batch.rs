@@ -28,7 +28,7 @@ statement!(KEYS_HOLDERS, "sql/keys_holders.sql", [TEXTARRAYOID, UUIDARRAYOID]);
 pub const LARGEST_BATCH: usize = 10_000;
 
 /// What became of one job of a batch.
-enum Fate {
+pub enum Fate {
     Refused(Refusal),
     /// Another job holds its key.
     Duplicate(Uuid),
@@ -98,6 +98,21 @@ pub fn enqueue(settings: &Settings, jobs: Jsonb, options: Options) -> Jsonb {
         return none_of(read);
     }
     table::must_write(c"fn_job_enqueue_batch()");
+    let fates = settle(read);
+    let created = fates.iter().filter(|fate| matches!(fate, Fate::Enqueued(_))).count();
+    let (name, list) = if options.ids { ("job_ids", ids_of(&fates)) } else { ("jobs", told(fates.iter().enumerate())) };
+    Jsonb::from_container(&json::object(&mut [
+        ("ok", true.into()),
+        ("code", "enqueued".into()),
+        ("created", (created as i64).into()),
+        ("duplicates", ((fates.len() - refused - created) as i64).into()),
+        ("refused", (refused as i64).into()),
+        (name, Item::Container(&list)),
+    ]))
+}
+
+/// Writes the jobs that were not refused and whose keys are free, and says what became of each.
+pub fn settle(read: Vec<Result<NewJob<'_>, Refusal>>) -> Vec<Fate> {
     hints::announce();
     let now = clock::now();
     let holders = take_keys(read.iter().flatten());
@@ -118,16 +133,7 @@ pub fn enqueue(settings: &Settings, jobs: Jsonb, options: Options) -> Jsonb {
     if !accepted.is_empty() {
         new_job::write(&accepted, now, &db::session_user());
     }
-    let created = accepted.len();
-    let (name, list) = if options.ids { ("job_ids", ids_of(&fates)) } else { ("jobs", told(fates.iter().enumerate())) };
-    Jsonb::from_container(&json::object(&mut [
-        ("ok", true.into()),
-        ("code", "enqueued".into()),
-        ("created", (created as i64).into()),
-        ("duplicates", ((fates.len() - refused - created) as i64).into()),
-        ("refused", (refused as i64).into()),
-        (name, Item::Container(&list)),
-    ]))
+    fates
 }
 
 /// The ids of the jobs of a batch, or of those that hold their keys; null for one that was refused.

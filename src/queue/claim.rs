@@ -4,6 +4,7 @@
 //! another session has locked is skipped. Before it answers "empty", a claim looks in full, if it
 //! can afford to, and recovers jobs whose lease has expired.
 
+use super::deadlines::{self, Missed};
 use super::enqueue::find_queue;
 use super::hints::{self, Look, Reading};
 use super::lane::{Cursor, Lane, Taken};
@@ -25,6 +26,7 @@ use pgrx::Uuid;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -42,6 +44,8 @@ struct Claim<'a> {
     default_lease: i32,
     /// Whether the transaction may go on for long after the claim.
     lingers: bool,
+    /// Whether a job was found that has missed its deadline.
+    found_late: Cell<bool>,
 }
 
 /// What came of a claim.
@@ -110,6 +114,7 @@ pub fn claim(
             now: clock::now(),
             default_lease: settings.lease_seconds,
             lingers,
+            found_late: Cell::default(),
         };
         let held = if wait == 0 {
             claim(lanes, db::is_in_transaction_block()).run().held
@@ -164,6 +169,7 @@ pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option
         now: clock::now(),
         default_lease: settings.lease_seconds,
         lingers: false,
+        found_late: Cell::default(),
     };
     if claim.lanes.is_empty() {
         return None;
@@ -264,7 +270,7 @@ impl Claim<'_> {
         // Nothing there: a job whose holder died may be the next one. Not every recovered job is:
         // some end in the dead letters.
         let most = if self.lingers { self.limit as i64 } else { reap::AT_MOST };
-        while held.is_empty() && reap::now(self.now, most) > 0 {
+        while held.is_empty() && (self.found_late.take() || reap::now(self.now, most) > 0) {
             moved = true;
             held = self.scan(true);
         }
@@ -368,6 +374,7 @@ impl Claim<'_> {
         let mut body: Option<Scan<'_>> = None;
         let mut held = Vec::with_capacity(taken.len());
         let mut rows = Vec::with_capacity(taken.len());
+        let mut late: Vec<(Uuid, Missed)> = Vec::new();
         for (lane, taken) in taken {
             let lane = &self.lanes[lane];
             let id = taken.place.job_id;
@@ -380,6 +387,10 @@ impl Claim<'_> {
             };
             if !body.next() {
                 warning!("job {id} was ready but does not exist; its ready row was dropped");
+                continue;
+            }
+            if let Some(missed) = deadlines::missed(body, self.now) {
+                late.push((id, missed));
                 continue;
             }
             let lease = Lease { owner: self.owner, token: new_token(), until: self.lease_until(lane) };
@@ -395,7 +406,13 @@ impl Claim<'_> {
             let document = document(body, &lane.queue.queue, &lease, moment);
             held.push(Held { job_id: id, token: lease.token, kind: taken.place.job_kind, document });
         }
-        leases.insert_all(&rows);
+        if !rows.is_empty() {
+            leases.insert_all(&rows);
+        }
+        if !late.is_empty() {
+            self.found_late.set(true);
+            db::connect(|db| late.iter().for_each(|(id, missed)| deadlines::give_up(db, *id, *missed, self.now)));
+        }
         held
     }
 }
@@ -435,9 +452,11 @@ fn document(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) ->
     let text = |column| body.maybe_bytes(column).map_or(Item::Null, Item::Text);
     let time = |column| json::moment(body.time(column));
     let (scheduled_at, created_at, until) = (time(job::scheduled_at), time(job::created_at), json::moment(lease.until));
-    // Only a job that was held before can have a checkpoint.
-    let saved = if body.is_null(job::picked_at) { None } else { checkpoint(id, moment) };
-    let members = &mut [
+    // Only a job that was held before, or one that is replayed, can have a checkpoint.
+    let saved =
+        if body.is_null(job::picked_at) && body.is_null(job::replay_of) { None } else { checkpoint(id, moment) };
+    let finish_by = (!body.is_null(job::finish_by)).then(|| time(job::finish_by));
+    let mut members = vec![
         ("ok", true.into()),
         ("code", "claimed".into()),
         ("actor", text(job::actor)),
@@ -461,7 +480,8 @@ fn document(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) ->
         ("scheduled_at", scheduled_at.item()),
         ("idempotency_key", body.maybe_bytes(job::idempotency_key).map_or(id_text.item(), Item::Text)),
     ];
-    json::object(members)
+    members.extend(finish_by.as_ref().map(|at| ("finish_by", at.item())));
+    json::object(&mut members)
 }
 
 fn checkpoint(id: Uuid, moment: &Moment) -> Option<Vec<u8>> {

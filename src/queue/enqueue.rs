@@ -6,6 +6,7 @@
 use super::answer;
 use super::hints;
 use super::new_job::{self, NewJob};
+use super::terms::{self, Terms};
 use crate::base::clock::{self, Micros};
 use crate::base::ids::{self, new_id};
 use crate::base::settings::{Queue, Settings};
@@ -91,12 +92,14 @@ fn fn_job_enqueue(
         let payload = p_payload_json.unwrap_or_else(Jsonb::empty_object);
         check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
         let asked_at = p_scheduled_at.map(|at| check_schedule(at.into_inner()).or_raise());
-        let options = p_options.map(|o| o.parse("p_options").and_then(options).or_raise());
-        let name = options.flatten().unwrap_or_else(|| input::DEFAULT_QUEUE.to_owned());
-        let queue = find_queue(settings, &name).or_raise();
+        let options = p_options.map(|o| o.parse("p_options").and_then(|o| options(settings, o)).or_raise());
+        let (name, terms) = options.unwrap_or_default();
+        let queue = find_queue(settings, name.as_deref().unwrap_or(input::DEFAULT_QUEUE)).or_raise();
+        terms.check(asked_at).or_raise();
+        terms::check_key(settings, queue, kind, key).or_raise();
         let priority = input::priority(p_priority.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY)).or_raise();
-        let max_attempts =
-            input::max_attempts(p_max_attempts.or(queue.max_attempts).unwrap_or(settings.max_attempts)).or_raise();
+        let max_attempts = p_max_attempts.unwrap_or_else(|| terms::max_attempts(settings, queue, kind));
+        let max_attempts = input::max_attempts(max_attempts).or_raise();
 
         hints::announce();
         let now = clock::now();
@@ -122,6 +125,7 @@ fn fn_job_enqueue(
             asked_at,
             run_id: p_run_id,
             payload,
+            terms,
         };
         new_job::write(&[job], now, &db::session_user());
         Jsonb::from_container(&json::object(&mut [
@@ -136,20 +140,23 @@ fn fn_job_enqueue(
     })
 }
 
-/// The queue named in the options, if any.
-fn options(value: Value) -> Result<Option<String>, Refusal> {
+/// The queue named in the options, if any, and the terms.
+fn options(settings: &Settings, value: Value) -> Result<(Option<String>, Terms), Refusal> {
     let Value::Object(map) = value else {
         return Err(payload::refuse_not_object("p_options", "this"));
     };
-    input::known_options("p_options", map.keys(), &["queue"])?;
-    match map.get("queue") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(name)) => Ok(Some(name.clone())),
-        Some(other) => Err(Refusal::new(
-            format!("the option \"queue\" must be a text, not {other}"),
-            "For example: p_options => '{\"queue\": \"mail\"}'.",
-        )),
-    }
+    input::known_options("p_options", map.keys(), &[&["queue"], terms::KEYS.as_slice()].concat())?;
+    let queue = match map.get("queue") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(name)) => Some(name.clone()),
+        Some(other) => {
+            return Err(Refusal::new(
+                format!("the option \"queue\" must be a text, not {other}"),
+                "For example: p_options => '{\"queue\": \"mail\"}'.",
+            ));
+        }
+    };
+    Ok((queue, Terms::read(settings, |key| map.get(key).filter(|value| !value.is_null()).cloned())?))
 }
 
 /// An id in its usual form, which the server reads too.

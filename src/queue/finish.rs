@@ -5,12 +5,13 @@ use super::answer;
 use super::enqueue::check_schedule;
 use super::settle::{self, Ending, Found, Held};
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids;
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
-use agentq_core::input;
-use agentq_core::state::{AfterFailure, after_failure};
+use agentq_core::retry::{self, After, Failure, LONGEST_WAIT, Reason, Verdict};
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
@@ -58,51 +59,144 @@ fn with_held(
     })
 }
 
-#[pg_extern(security_definer)]
+#[pg_extern(name = "fn_job_fail_or_retry", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn fn_job_fail_or_retry(
+#[allow(clippy::too_many_arguments, reason = "the signature is public")]
+fn fail_with_verdict(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
     p_error: Option<&str>,
     p_error_class: default!(Option<&str>, "NULL"),
     p_lease_token: default!(Option<Uuid>, "NULL"),
+    p_retry_after: default!(Option<pgrx::datum::Interval>, "NULL"),
+    p_verdict: default!(Option<&str>, "'fail'"),
 ) -> Jsonb {
-    fail(
-        required("p_job_id", p_job_id),
-        required("p_lease_owner", p_lease_owner),
-        p_error.unwrap_or_default(),
-        p_error_class.map(|c| input::name("p_error_class", c, input::LONGEST_NAME).or_raise()),
-        p_lease_token,
-    )
+    let verdict = input::one_of("p_verdict", p_verdict.unwrap_or("fail"), &VERDICTS).or_raise();
+    let retry_after = p_retry_after.map(|after| check_wait(&after).or_raise());
+    let failed = Failed {
+        error: p_error.unwrap_or_default(),
+        class: p_error_class.map(|c| input::name("p_error_class", c, input::LONGEST_NAME).or_raise()),
+        retry_after,
+        verdict: match verdict {
+            "cancel" => Verdict::Cancel,
+            "discard" => Verdict::Discard,
+            _ => Verdict::Fail,
+        },
+    };
+    if verdict == "snooze" {
+        let wait = required("p_retry_after", retry_after) as f64;
+        return with_held(p_job_id, p_lease_owner, p_lease_token, |db, _, held, now| {
+            give_back(db, held, "snoozed", now + (wait * 1e6) as i64, now)
+        });
+    }
+    fail(required("p_job_id", p_job_id), required("p_lease_owner", p_lease_owner), p_lease_token, &failed)
 }
 
-/// Ends an attempt as failed: the job waits for its next try, or ends in the dead letters.
-pub fn fail(job_id: Uuid, owner: &str, error: &str, error_class: Option<&str>, token: Option<Uuid>) -> Jsonb {
-    let error = if error.trim().is_empty() { "no error was given" } else { shorten(error) };
-    let ending = Ending { outcome: "failed", error: Some(error), error_class, costs: 1, ..Ending::default() };
+const VERDICTS: [&str; 4] = ["fail", "cancel", "discard", "snooze"];
+
+/// Seconds that a worker asks to wait.
+fn check_wait(wait: &pgrx::datum::Interval) -> Result<f64, Refusal> {
+    let seconds = wait.as_micros() as f64 / 1e6;
+    if (0.0..=LONGEST_WAIT).contains(&seconds) {
+        return Ok(seconds);
+    }
+    Err(Refusal::new(
+        format!("p_retry_after must be from 0 to 3650 days, but is {wait}"),
+        "Say how long from now the job is to wait, as in interval '30 seconds'.",
+    ))
+}
+
+/// What a worker says of an attempt that did not succeed.
+pub struct Failed<'a> {
+    pub error: &'a str,
+    pub class: Option<&'a str>,
+    pub retry_after: Option<f64>,
+    pub verdict: Verdict,
+}
+
+impl<'a> Failed<'a> {
+    pub fn with(error: &'a str, class: Option<&'a str>) -> Self {
+        Failed { error, class, retry_after: None, verdict: Verdict::Fail }
+    }
+}
+
+/// Ends an attempt as failed: the job waits for its next try, or ends.
+pub fn fail(job_id: Uuid, owner: &str, token: Option<Uuid>, failed: &Failed<'_>) -> Jsonb {
+    let error = if failed.error.trim().is_empty() { "no error was given" } else { shorten(failed.error) };
     with_held(Some(job_id), Some(owner), token, |db, settings, held, now| {
-        let job_id = held.place.job_id;
         let attempts = held.attempts + 1;
-        match after_failure(attempts, held.max_attempts, held.cancel_requested, settings.backoff_base_sec) {
-            AfterFailure::Retry { backoff_sec } => {
-                let at = now + backoff_sec * 1_000_000;
-                settle::rest(db, held, &ending, "retry_waiting", at, now);
-                let more = json!({"attempts": attempts, "max_attempts": held.max_attempts,
-                    "backoff_sec": backoff_sec, "scheduled_at": iso(at)});
-                state_answer("retry_waiting", "retry_waiting", job_id, more)
-            }
-            AfterFailure::DeadLetter => {
-                let letter = settle::bury(db, job_id, &ending, &held.lease_owner, now);
-                let more = json!({"attempts": attempts, "max_attempts": held.max_attempts,
-                    "dead_letter_id": letter.to_string()});
-                state_answer("dead_letter", "dead_letter", job_id, more)
-            }
-            AfterFailure::Cancel => {
-                settle::finish(db, job_id, "cancelled", &ending, now);
-                state_answer("cancelled", "cancelled", job_id, json!({"attempts": attempts}))
-            }
+        let class = settings.policies.class(failed.class);
+        // What nobody has named stays without a name.
+        let named = failed.class.map(|_| class.name.as_str());
+        let ending =
+            Ending { outcome: "failed", error: Some(error), error_class: named, costs: 1, ..Ending::default() };
+        let failure = Failure {
+            failures: attempts,
+            max_attempts: held.max_attempts,
+            cancel_requested: held.cancel_requested,
+            verdict: failed.verdict,
+            class: &class.name,
+            retryable: class.retryable,
+            retry_after: failed.retry_after,
+            chance: chance(),
+        };
+        let mut more = json!({"attempts": attempts, "max_attempts": held.max_attempts});
+        if settings.has_policies && failed.class.is_some() {
+            more["error_class"] = json!(class.name);
+            more["known_class"] = json!(class.known);
         }
+        end(db, held, &ending, retry::after(&failure, &policy_of(settings, held)), more, now)
     })
+}
+
+/// The policy that holds for a job.
+pub fn policy_of(settings: &Settings, held: &Held) -> retry::Policy {
+    let queue = settings.queue_by_id(held.place.queue_id).map_or("", |queue| queue.queue.as_str());
+    settings.policies.policy(queue, &held.place.job_kind, settings.backoff_base_sec)
+}
+
+/// A number from 0 to 1.
+fn chance() -> f64 {
+    f64::from(u32::from_le_bytes(ids::new_id().as_bytes()[12..].try_into().unwrap_or_default())) / f64::from(u32::MAX)
+}
+
+/// Does what was decided to follow a failure.
+fn end(db: &Db, held: &Held, ending: &Ending<'_>, after: After, mut more: Value, now: Micros) -> Jsonb {
+    let job_id = held.place.job_id;
+    let state = match after {
+        After::Retry(seconds) => {
+            let at = now + (seconds * 1e6) as i64;
+            settle::rest(db, held, ending, "retry_waiting", at, now);
+            more["backoff_sec"] = whole_or_not(seconds);
+            more["scheduled_at"] = iso(at);
+            "retry_waiting"
+        }
+        After::DeadLetter(reason) => {
+            let letter = settle::bury(db, job_id, ending, reason, &held.lease_owner, now);
+            more["dead_letter_id"] = json!(letter.to_string());
+            more["reason"] = json!(reason.name());
+            "dead_letter"
+        }
+        After::Cancelled { letter } => {
+            let ending = Ending { cancel_reason: ending.error.filter(|_| letter), ..*ending };
+            settle::finish(db, job_id, "cancelled", &ending, now);
+            if letter {
+                let letter = settle::write_letter(db, job_id, &ending, Reason::Cancelled, &held.lease_owner, now);
+                more["dead_letter_id"] = json!(letter.to_string());
+            }
+            "cancelled"
+        }
+        After::Failed => {
+            settle::finish(db, job_id, "failed", ending, now);
+            "failed"
+        }
+    };
+    state_answer(state, state, job_id, more)
+}
+
+/// Whole seconds as a whole number.
+fn whole_or_not(seconds: f64) -> Value {
+    if seconds.fract() == 0.0 { json!(seconds as i64) } else { json!(seconds) }
 }
 
 /// Gives a held job back without cost, unless someone asked to cancel it meanwhile.
@@ -182,7 +276,7 @@ fn fn_job_move_to_dead_letter(
                 answer::already_finished(job_id, &state)
             } else {
                 let by = moved_by.map_or_else(db::session_user, str::to_owned);
-                let letter = settle::bury(db, job_id, &ending, &by, now);
+                let letter = settle::bury(db, job_id, &ending, Reason::Manual, &by, now);
                 state_answer("dead_letter", "dead_letter", job_id, json!({"dead_letter_id": letter.to_string()}))
             }
         })
@@ -194,19 +288,22 @@ fn fn_job_move_to_dead_letter(
 #[search_path(pg_catalog, pg_temp)]
 fn fn_job_purge(p_older_than: Option<pgrx::datum::Interval>, p_limit: default!(Option<i32>, "10000")) -> Jsonb {
     answer::gated(|_| {
-        let age = required("p_older_than", p_older_than);
-        if age.as_micros() < 0 {
-            Err(agentq_core::Refusal::new(
-                format!("p_older_than must not be negative, but is {age}"),
-                "For example: SELECT agentq.fn_job_purge('7 days').",
-            ))
-            .or_raise()
-        }
+        let before = moment_before(required("p_older_than", p_older_than)).or_raise();
         let limit = input::purge_limit(required("p_limit", p_limit)).or_raise();
-        let before = i64::try_from(i128::from(clock::now()) - age.as_micros()).unwrap_or(Micros::MIN + 1);
         let args = [timestamp(before).into(), i64::from(limit).into(), youngest_id(before).into()];
         db::answer(|db| db.run(&JOB_PURGE, &args).must(1))
     })
+}
+
+/// The moment that lies so long before now.
+pub fn moment_before(age: pgrx::datum::Interval) -> Result<Micros, Refusal> {
+    if age.as_micros() < 0 {
+        return Err(Refusal::new(
+            format!("p_older_than must not be negative, but is {age}"),
+            "For example: SELECT agentq.fn_job_purge('7 days').",
+        ));
+    }
+    Ok(i64::try_from(i128::from(clock::now()) - age.as_micros()).unwrap_or(Micros::MIN + 1))
 }
 
 /// No job that finished before this moment has a larger id, since ids carry the time at which their

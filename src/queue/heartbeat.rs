@@ -1,11 +1,11 @@
-//! Signs of life of the executors, and the dead letters' triage.
+//! Signs of life of the executors.
 
 use super::answer;
 use super::enqueue::check_signal;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
-use crate::error::{OrRaise, raise, required};
+use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use agentq_core::{Refusal, config, input};
 use pgrx::Uuid;
@@ -13,7 +13,6 @@ use pgrx::prelude::*;
 
 statement!(TICK, "sql/tick.sql", [TEXTOID, TEXTOID, TEXTOID, UUIDOID, TEXTOID, JSONBOID, TIMESTAMPTZOID]);
 statement!(STALE_CHECK, "sql/stale_check.sql", [INT4OID, TIMESTAMPTZOID]);
-statement!(TRIAGE, "sql/triage.sql", [UUIDOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -75,31 +74,4 @@ fn fn_queue_stale_check(p_threshold_seconds: default!(Option<i32>, "NULL")) -> J
     }
     let now = timestamp(clock::now());
     db::answer(|db| db.run(&STALE_CHECK, &[threshold.into(), now.into()]).must(1))
-}
-
-#[pg_extern(security_definer)]
-#[search_path(pg_catalog, pg_temp)]
-fn fn_dead_letter_triage(
-    p_dead_letter_id: Option<Uuid>,
-    p_triage_status: Option<&str>,
-    p_triage_note: default!(Option<&str>, "NULL"),
-    p_triaged_by: default!(Option<&str>, "NULL"),
-) -> Jsonb {
-    let letter = required("p_dead_letter_id", p_dead_letter_id);
-    let status = required("p_triage_status", p_triage_status);
-    input::one_of("triage status", status, &input::TRIAGE_STATUSES).or_raise();
-    let by = p_triaged_by.map(|by| input::name("p_triaged_by", by, input::LONGEST_NAME).or_raise());
-    let now = timestamp(clock::now());
-    db::answer(|db| {
-        let by = by.map_or_else(db::session_user, str::to_owned);
-        let row = db.run(&TRIAGE, &[letter.into(), status.into(), p_triage_note.into(), by.into(), now.into()]);
-        if row.is_empty() {
-            raise(
-                PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
-                format!("there is no dead letter {letter}"),
-                "Look for it in agentq.job_dead_letter; its dead_letter_id is not the job_id.",
-            );
-        }
-        row.must(1)
-    })
 }

@@ -2,6 +2,7 @@
 
 use super::place::Place;
 use super::rows::{job, job_ready, job_waiting};
+use super::terms::{self, Terms};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Queue;
 use crate::json::Jsonb;
@@ -25,6 +26,7 @@ pub struct NewJob<'a> {
     pub asked_at: Option<Micros>,
     pub run_id: Option<Uuid>,
     pub payload: Jsonb,
+    pub terms: Terms,
 }
 
 impl NewJob<'_> {
@@ -63,7 +65,7 @@ impl NewJob<'_> {
         if jobs.requires(job::updated_at) {
             return row.set(job::updated_at, timestamp(now)).set(job::resting_state, "queued");
         }
-        row
+        self.terms.put(row)
     }
 }
 
@@ -87,6 +89,7 @@ pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
     if !waiting.is_empty() {
         Table::open(&job_waiting::TABLE).insert_all(&waiting);
     }
+    terms::write_deadlines(jobs);
     for (job, place) in jobs.iter().zip(&places) {
         // A time that was asked for may lie before the present.
         if place.scheduled_at <= now { place.entered_ready(job.asked_at.is_some()) } else { place.entered_waiting() }

@@ -5,19 +5,25 @@
 //! The leases are read in full, at most once a second unless one is known to expire sooner, and less
 //! often when that costs much: an index would cost every claim and every heartbeat more than this.
 
+use super::finish::policy_of;
 use super::hints::{LaneName, Reading};
 use super::rows::job_lease;
 use super::settle::{self, Ending, Held};
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
+use crate::events;
 use crate::table::{All, Moment, Table};
+use agentq_core::error_class;
 use agentq_core::mark::{Position, Slot};
-use agentq_core::state::{AfterFailure, after_failure};
+use agentq_core::retry::{self, After, Failure, Reason, Verdict};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
 statement!(REAP_STALE, "sql/reap_stale.sql", [INT4OID, TIMESTAMPTZOID, INT8OID]);
+statement!(REAP_FACTS, "sql/reap_facts.sql", [UUIDOID]);
+statement!(PARK, "sql/park.sql", [UUIDOID, TEXTOID]);
 statement!(REAP, "sql/reap.sql", [UUIDARRAYOID, TIMESTAMPTZOID]);
 
 /// A claim that commits at once recovers at most so many at a time.
@@ -61,7 +67,7 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
     for (held, lease_until) in &expired {
         let silent = (now - lease_until) as f64 / 1e6;
         let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
-        recover(db, held, "lease_expired", &error, now);
+        recover(db, held, error_class::LEASE_EXPIRED, &error, now);
     }
     expired.len()
 }
@@ -105,13 +111,14 @@ pub fn of_stale_executors(threshold_seconds: i32, now: Micros, limit: i64) -> us
         db.run(&REAP_STALE, &args).each(|row| stale.push((Held::from_row(row), row.must::<String>(11))));
         for (held, executor) in &stale {
             let error = format!("executor {executor}, which held the job as {}, is stale", held.lease_owner);
-            recover(db, held, "executor_stale", &error, now);
+            recover(db, held, error_class::EXECUTOR_STALE, &error, now);
         }
         stale.len()
     })
 }
 
 fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
+    let settings = Settings::current();
     let ending = Ending {
         outcome: "lease_expired",
         error: Some(error),
@@ -119,15 +126,58 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
         costs: 1,
         ..Ending::default()
     };
-    match after_failure(held.attempts + 1, held.max_attempts, held.cancel_requested, 0) {
-        AfterFailure::Retry { .. } => {
-            settle::rest(db, held, &ending, "queued", held.place.scheduled_at, now);
-        }
-        AfterFailure::DeadLetter => {
-            settle::bury(db, held.place.job_id, &ending, REAPER, now);
-        }
-        AfterFailure::Cancel => {
-            settle::finish(db, held.place.job_id, "cancelled", &ending, now);
-        }
+    let job_id = held.place.job_id;
+    let facts = if settings.has_policies { Facts::of(db, job_id) } else { Facts::default() };
+    if facts.external_effects && !held.cancel_requested {
+        return park(db, held, &ending, now);
     }
+    let failure = Failure {
+        failures: held.attempts + 1,
+        max_attempts: held.max_attempts,
+        cancel_requested: held.cancel_requested,
+        verdict: Verdict::Fail,
+        class,
+        retryable: settings.policies.class(Some(class)).retryable,
+        retry_after: Some(0.0),
+        chance: 0.0,
+    };
+    let mut after = retry::after(&failure, &policy_of(&settings, held));
+    if retry::is_poisonous(facts.silent_before + 1, settings.max_crashes)
+        && !held.cancel_requested
+        && settings.has_policies
+    {
+        after = After::DeadLetter(Reason::Poison);
+    }
+    match after {
+        After::Retry(_) => settle::rest(db, held, &ending, "queued", held.place.scheduled_at, now),
+        After::DeadLetter(reason) => {
+            settle::bury(db, job_id, &ending, reason, REAPER, now);
+        }
+        After::Cancelled { .. } | After::Failed => settle::finish(db, job_id, "cancelled", &ending, now),
+    }
+}
+
+/// What decides the fate of a job whose holder fell silent.
+#[derive(Default)]
+struct Facts {
+    external_effects: bool,
+    /// Attempts in a row that ended in the same way.
+    silent_before: i64,
+}
+
+impl Facts {
+    fn of(db: &Db, job_id: Uuid) -> Facts {
+        let row = db.run(&REAP_FACTS, &[job_id.into()]);
+        Facts { external_effects: row.must(1), silent_before: row.must(2) }
+    }
+}
+
+/// The holder may have done the work or not, and doing it twice does harm: a person has to find out.
+fn park(db: &Db, held: &Held, ending: &Ending<'_>, now: Micros) {
+    let ending = Ending { error_class: Some(error_class::OUTCOME_UNKNOWN), ..*ending };
+    settle::rest(db, held, &ending, "retry_waiting", Micros::MAX, now);
+    db.run(&PARK, &[held.place.job_id.into(), error_class::OUTCOME_UNKNOWN.into()]);
+    let what =
+        serde_json::json!({"job_kind": held.place.job_kind, "lease_owner": held.lease_owner, "error": ending.error});
+    events::emit(db, "job.outcome_unknown", &held.place.job_id.to_string(), what, now);
 }

@@ -5,7 +5,10 @@
 
 use super::place::{self, Place};
 use crate::base::clock::{Micros, timestamp};
+use crate::base::settings::Settings;
 use crate::db::{Db, Rows, statement};
+use crate::events;
+use agentq_core::retry::Reason;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
@@ -16,6 +19,7 @@ statement!(
     [UUIDOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TEXTOID]
 );
 statement!(FINISH, "sql/finish.sql", [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TEXTOID]);
+statement!(LETTER_DETAILS, "sql/letter_details.sql", [UUIDOID, TEXTOID, TEXTOID]);
 statement!(DEAD_LETTER, "sql/dead_letter.sql", [UUIDOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
 
 /// A job under lease, its lease row locked.
@@ -97,11 +101,26 @@ pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micr
 }
 
 /// Ends a job in the dead letters and returns the id of its letter.
-pub fn bury(db: &Db, job_id: Uuid, ending: &Ending<'_>, moved_by: &str, now: Micros) -> Uuid {
+pub fn bury(db: &Db, job_id: Uuid, ending: &Ending<'_>, reason: Reason, moved_by: &str, now: Micros) -> Uuid {
     finish(db, job_id, "dead_letter", ending, now);
+    write_letter(db, job_id, ending, reason, moved_by, now)
+}
+
+/// Writes the dead letter of a job that has ended, and tells of it.
+pub fn write_letter(db: &Db, job_id: Uuid, ending: &Ending<'_>, reason: Reason, moved_by: &str, now: Micros) -> Uuid {
     let letter = crate::base::ids::new_id();
     let error = ending.error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given");
     db.run(&DEAD_LETTER, &[letter.into(), job_id.into(), error.into(), moved_by.into(), timestamp(now).into()]);
+    // Up to 0.4.0 a letter had no details.
+    if Settings::current().has_policies {
+        let details = db.run(&LETTER_DETAILS, &[letter.into(), reason.name().into(), ending.error_class.into()]);
+        let pgrx::JsonB(details) = details.must(1);
+        let subject = job_id.to_string();
+        if reason == Reason::Poison {
+            events::emit(db, "job.poisoned", &subject, details.clone(), now);
+        }
+        events::emit(db, "job.dead_lettered", &subject, details, now);
+    }
     letter
 }
 

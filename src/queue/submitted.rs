@@ -4,6 +4,7 @@
 use super::change::whole;
 use super::enqueue::{check_signal, find_queue, moment, parse_id};
 use super::new_job::NewJob;
+use super::terms::{self, Terms};
 use crate::base::settings::Settings;
 use crate::json::Jsonb;
 use agentq_core::jsonb::{Container, Item};
@@ -11,7 +12,7 @@ use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use std::rc::Rc;
 
-const JOB_KEYS: [&str; 12] = [
+const JOB_KEYS: [&str; 15] = [
     "job_kind",
     "idempotency_key",
     "actor",
@@ -24,6 +25,9 @@ const JOB_KEYS: [&str; 12] = [
     "max_attempts",
     "run_id",
     "queue",
+    "start_by",
+    "finish_by",
+    "external_effects",
 ];
 
 /// Reads a job, which is to have this id, or says what is wrong with it.
@@ -43,7 +47,11 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
     let queue = find_queue(settings, text(job, "queue")?.unwrap_or(input::DEFAULT_QUEUE))?;
     let number = |key: &str| present(job, key).map(|item| whole(key, &Jsonb::from_item(item).parse(key)?)).transpose();
     let priority = number("priority")?.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY);
-    let max_attempts = number("max_attempts")?.or(queue.max_attempts).unwrap_or(settings.max_attempts);
+    let max_attempts = number("max_attempts")?.unwrap_or_else(|| terms::max_attempts(settings, queue, kind));
+    terms::check_key(settings, queue, kind, key)?;
+    let asked_at = text(job, "scheduled_at")?.map(|at| moment("scheduled_at", at)).transpose()?;
+    let terms = Terms::read(settings, |key| Jsonb::from_item(present(job, key)?).parse(key).ok())?;
+    terms.check(asked_at)?;
     Ok(NewJob {
         id,
         queue: Rc::clone(queue),
@@ -55,9 +63,10 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
         payload_ref: text(job, "payload_ref")?,
         priority: input::priority(priority)?,
         max_attempts: input::max_attempts(max_attempts)?,
-        asked_at: text(job, "scheduled_at")?.map(|at| moment("scheduled_at", at)).transpose()?,
+        asked_at,
         run_id: text(job, "run_id")?.map(run_id).transpose()?,
         payload,
+        terms,
     })
 }
 

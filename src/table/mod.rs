@@ -129,7 +129,7 @@ impl Places {
             };
             attributes.iter().position(is_named)
         };
-        let found: Vec<Option<usize>> = layout.columns.iter().chain(layout.former).map(find).collect();
+        let found: Vec<Option<usize>> = layout.columns.iter().chain(layout.sometimes).map(find).collect();
         if found[..layout.columns.len()].contains(&None) {
             other_version(layout.name)
         }
@@ -159,12 +159,12 @@ impl Table {
         Table { relation, places: Places::of(relation, layout), writer: OnceCell::new() }
     }
 
-    /// Whether the table refuses a row without this column, as that of a former version may.
+    /// Whether the table refuses a row without this column, as that of another version may.
     pub fn requires(&self, column: Column) -> bool {
         self.places.required[column.0]
     }
 
-    /// Whether the table has this column, as that of a former version may.
+    /// Whether the table has this column.
     pub fn has(&self, column: Column) -> bool {
         self.places.number(column).is_some()
     }

@@ -11,27 +11,27 @@ pub struct Column(pub usize);
 pub struct Layout {
     pub name: &'static CStr,
     pub columns: &'static [&'static str],
-    /// Columns that it may have in the schema of a former version.
-    pub former: &'static [&'static str],
+    /// Columns that not every version of the schema has.
+    pub sometimes: &'static [&'static str],
 }
 
 /// Declares the layout of a table as a module of its columns. They are looked for in the table
 /// itself when that is first opened.
 macro_rules! layout {
-    ($table:ident: $($column:ident),+ $(; former $($former:ident),+)?) => {
+    ($table:ident: $($column:ident),+ $(; sometimes $($sometimes:ident),+)?) => {
         #[allow(dead_code, non_camel_case_types, non_upper_case_globals, reason = "named as in SQL")]
         pub mod $table {
             use $crate::table::{Column, Layout};
-            enum Place { $($column,)+ $($($former),+)? }
+            enum Place { $($column,)+ $($($sometimes),+)? }
             $(pub const $column: Column = Column(Place::$column as usize);)+
-            $($(pub const $former: Column = Column(Place::$former as usize);)+)?
+            $($(pub const $sometimes: Column = Column(Place::$sometimes as usize);)+)?
             pub static TABLE: Layout = Layout {
                 name: match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($table), "\0").as_bytes()) {
                     Ok(name) => name,
                     Err(_) => panic!("a name has no NUL"),
                 },
                 columns: &[$(stringify!($column)),+],
-                former: &[$($(stringify!($former)),+)?],
+                sometimes: &[$($(stringify!($sometimes)),+)?],
             };
         }
     };
@@ -43,7 +43,7 @@ pub struct Row(Vec<Option<pg_sys::Datum>>);
 
 impl Row {
     pub fn of(layout: &Layout) -> Row {
-        Row(vec![None; layout.columns.len() + layout.former.len()])
+        Row(vec![None; layout.columns.len() + layout.sometimes.len()])
     }
 
     pub fn set(mut self, column: Column, value: impl IntoDatum) -> Self {

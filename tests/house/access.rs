@@ -32,6 +32,15 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_job_move_to_dead_letter(NONE, 'no')", operate),
         ("fn_job_purge('1 day')", operate),
         ("fn_dead_letter_triage(NONE, 'closed')", operate),
+        ("fn_dead_letter_redrive(p_filter => '{}')", operate),
+        ("fn_dead_letter_purge('1 day')", operate),
+        ("fn_job_replay(NONE)", operate),
+        ("fn_job_reconcile(NONE, 'done')", operate),
+        ("fn_error_class_set('mine', true)", operate),
+        ("fn_error_class_remove('mine')", operate),
+        ("fn_retry_policy_set('kind', 'a', '{}')", operate),
+        ("fn_retry_policy_remove('kind', 'a')", operate),
+        ("fn_error_class_defaults()", &[]),
         ("fn_queue_set('more')", operate),
         ("fn_queue_pause('default')", operate),
         ("fn_queue_resume('default')", operate),
@@ -67,7 +76,7 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
     .collect()
 }
 
-const READABLE: [&str; 18] = [
+const READABLE: [&str; 20] = [
     "job_queue",
     "job_attempt",
     "job_dead_letter",
@@ -86,6 +95,8 @@ const READABLE: [&str; 18] = [
     "engine_chore",
     "v_engine_chore",
     "v_engine_status",
+    "error_class",
+    "retry_policy",
 ];
 
 /// A session of a new role of this database, with these levels.

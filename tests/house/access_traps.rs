@@ -179,7 +179,26 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call(&format!(r#"fn_job_change('{failed}', '{{"priority": 1, "scheduled_at": "2030-01-31"}}')"#), "changed");
     let letter = c.call(&format!("fn_job_move_to_dead_letter('{failed}', 'no use')"), "dead_letter");
     let letter = letter["dead_letter_id"].as_str().expect("an id");
-    c.call(&format!("fn_dead_letter_triage('{letter}', 'closed')"), "triaged");
+    c.call(
+        &format!(r#"fn_dead_letter_triage('{letter}', 'closed', p_resolution => '{{"status": "abandoned"}}')"#),
+        "triaged",
+    );
+    c.call("fn_error_class_set('mine', false, 'x', ARRAY['other'])", "created");
+    c.call("fn_error_class_set('mine', true)", "updated");
+    c.call("fn_error_class_remove('mine')", "removed");
+    c.call(
+        r#"fn_retry_policy_set('kind', 'p', '{"backoff": "list", "delays": [1, 2], "retryable": ["timeout"]}')"#,
+        "created",
+    );
+    c.call("fn_retry_policy_remove('kind', 'p')", "removed");
+    c.call(r#"fn_dead_letter_redrive(p_filter => '{"job_kind": "failed", "moved_after": "2020-01-01"}')"#, "redriven");
+    c.call(&format!("fn_dead_letter_redrive('{letter}')"), "already_redriven");
+    c.call("fn_dead_letter_purge('1 day')", "purged");
+    c.call(&format!("fn_job_replay('{done}')"), "replayed");
+    c.call(&format!("fn_job_reconcile('{done}', 'done')"), "not_parked");
+    let late = r#"fn_job_enqueue('late', p_options => '{"start_by": "2020-01-01", "external_effects": true}')"#;
+    c.call(late, "enqueued");
+    c.call("fn_job_claim('w', 'late')", "empty");
     let back = c.hold("back");
     c.call(&format!("fn_job_release('{back}', 'w')"), "released");
     c.call("fn_job_claim('w', 'back')", "claimed");

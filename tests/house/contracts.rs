@@ -175,7 +175,7 @@ fn the_seed_functions_keep_their_parameters() {
     assert_eq!(added(&mut s, "fn_job_enqueue", 11), "p_options");
     assert_eq!(added(&mut s, "fn_job_claim", 3), "p_options p_wait");
     assert_eq!(added(&mut s, "fn_job_ack", 3), "p_lease_token");
-    assert_eq!(added(&mut s, "fn_job_fail_or_retry", 4), "p_lease_token");
+    assert_eq!(added(&mut s, "fn_job_fail_or_retry", 4), "p_lease_token p_retry_after p_verdict");
     assert_eq!(added(&mut s, "fn_job_move_to_dead_letter", 3), "");
     assert_eq!(added(&mut s, "fn_queue_heartbeat_tick", 6), "");
     assert_eq!(added(&mut s, "fn_queue_stale_check", 1), "");
@@ -247,6 +247,8 @@ fn the_settings_start_with_the_documented_defaults() {
         "queue.notify.enabled true",
         "queue.notify.interval_ms 20",
         "queue.payload.max_bytes 262144",
+        "queue.poison.max_crashes 3",
+        "queue.replay.require_approval false",
         "queue.retention.keep_seconds 604800",
         "queue.retry.backoff_base_sec 10",
         "queue.retry.max_attempts_default 5",
@@ -261,11 +263,12 @@ fn the_settings_start_with_the_documented_defaults() {
 
 /// Functions in Rust that no level calls: what the extension's own script and constraints call, and
 /// a trigger.
-const INTERNAL: [&str; 5] = [
+const INTERNAL: [&str; 6] = [
     "fn_config_accepts",
     "fn_config_defaults",
     "fn_engine_announce",
     "fn_engine_chore_defaults",
+    "fn_error_class_defaults",
     "fn_settings_changed",
 ];
 

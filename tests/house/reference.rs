@@ -68,7 +68,7 @@ fn functions(s: &mut Session) -> Vec<Function> {
 fn signature(function: &Function) -> Vec<String> {
     let tidy = |text: &str| {
         let text = text.replace("timestamp with time zone", "timestamptz").replace("DEFAULT", "=");
-        ["::text", "::jsonb", "::uuid", "::integer", "::timestamptz"]
+        ["::text[]", "::text", "::jsonb", "::uuid", "::integer", "::timestamptz", "::interval"]
             .iter()
             .fold(text, |text, cast| text.replace(&format!("NULL{cast}"), "NULL").replace(&format!("'{cast}"), "'"))
     };

@@ -24,6 +24,8 @@ fn every_setting_has_its_default() {
         ("queue.heartbeat.reap_stale", json!(false)),
         ("queue.retention.keep_seconds", json!(604_800)),
         ("engine.metrics.keep_seconds", json!(604_800)),
+        ("queue.poison.max_crashes", json!(3)),
+        ("queue.replay.require_approval", json!(false)),
     ];
     for (key, value) in &defaults {
         assert_eq!(s.call(&format!("fn_config_get('{key}')")), *value, "{key}");

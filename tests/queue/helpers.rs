@@ -68,7 +68,7 @@ pub fn attempts(session: &mut Session, job: &str) -> Vec<String> {
 /// Every row that agentq keeps: two of these are equal if nothing was written in between.
 #[track_caller]
 pub fn everything(session: &mut Session) -> String {
-    const TABLES: [&str; 12] = [
+    const TABLES: [&str; 15] = [
         "job",
         "job_ready",
         "job_waiting",
@@ -81,6 +81,9 @@ pub fn everything(session: &mut Session) -> String {
         "queue_heartbeat",
         "queue",
         "config",
+        "error_class",
+        "retry_policy",
+        "job_deadline",
     ];
     let rows = TABLES.map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM agentq.{t} row"));
     session.text(&format!("SELECT string_agg(line, E'\\n' ORDER BY line) FROM ({}) t", rows.join(" UNION ALL ")))

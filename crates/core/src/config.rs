@@ -30,6 +30,8 @@ pub const METRICS_KEEP_SECONDS: &str = "engine.metrics.keep_seconds";
 pub const STALE_THRESHOLD: &str = "queue.heartbeat.stale_threshold_seconds";
 pub const MAX_ATTEMPTS: &str = "queue.retry.max_attempts_default";
 pub const BACKOFF_BASE: &str = "queue.retry.backoff_base_sec";
+pub const MAX_CRASHES: &str = "queue.poison.max_crashes";
+pub const REPLAY_NEEDS_APPROVAL: &str = "queue.replay.require_approval";
 pub const LEASE_DURATION: &str = "queue.lease.duration_sec";
 pub const PAYLOAD_MAX_BYTES: &str = "queue.payload.max_bytes";
 pub const CHECKPOINT_MAX_BYTES: &str = "queue.checkpoint.max_bytes";
@@ -100,6 +102,18 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Integer(0, 86_400),
         default: "10",
         description: "Seconds to wait after the first failure; doubles with each further one, up to 1024 times.",
+    },
+    Key {
+        name: MAX_CRASHES,
+        kind: Kind::Integer(0, 1_000),
+        default: "3",
+        description: "A job whose lease has expired so often in a row takes its workers down, and ends in the dead letters; 0: never for that reason.",
+    },
+    Key {
+        name: REPLAY_NEEDS_APPROVAL,
+        kind: Kind::Boolean,
+        default: "false",
+        description: "Whether a job that was replayed before is replayed again only with an approval.",
     },
     Key {
         name: LEASE_DURATION,

@@ -6,10 +6,13 @@
 pub mod backoff;
 pub mod config;
 pub mod error;
+pub mod error_class;
 pub mod input;
 pub mod jsonb;
 pub mod mark;
 pub mod payload;
+pub mod replay;
+pub mod retry;
 pub mod schedule;
 pub mod state;
 

@@ -32,6 +32,9 @@ pub const ARROWS: &[(JobState, JobState, &str)] = &[
     (InProgress, RetryWaiting, "fn_job_fail_or_retry"),
     (Leased, DeadLetter, "fn_job_fail_or_retry"),
     (InProgress, DeadLetter, "fn_job_fail_or_retry"),
+    (Leased, Failed, "fn_job_fail_or_retry"),
+    (InProgress, Failed, "fn_job_fail_or_retry"),
+    (RetryWaiting, Succeeded, "fn_job_reconcile"),
     (Leased, Queued, "fn_job_release"),
     (InProgress, Queued, "fn_job_release"),
     (Queued, Cancelled, "fn_job_cancel"),
@@ -75,28 +78,6 @@ impl JobState {
     }
 }
 
-/// What a failed or lost attempt leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterFailure {
-    /// Try again after so many seconds.
-    Retry { backoff_sec: i64 },
-    /// The attempts are used up.
-    DeadLetter,
-    /// Someone asked to cancel it while it was held.
-    Cancel,
-}
-
-/// Decides what follows a reported failure; `attempts` includes the attempt that just failed.
-pub fn after_failure(attempts: i32, max_attempts: i32, cancel_requested: bool, backoff_base_sec: i64) -> AfterFailure {
-    if cancel_requested {
-        AfterFailure::Cancel
-    } else if attempts >= max_attempts {
-        AfterFailure::DeadLetter
-    } else {
-        AfterFailure::Retry { backoff_sec: crate::backoff::backoff_seconds(backoff_base_sec, attempts.into()) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_can_be_reached_from_queued_or_is_reserved() {
+    fn every_state_can_be_reached_from_queued() {
         let mut seen = vec![Queued];
         let mut grew = true;
         while grew {
@@ -130,20 +111,6 @@ mod tests {
             }
         }
         let unreached: Vec<_> = ALL.into_iter().filter(|s| !seen.contains(s)).collect();
-        assert_eq!(unreached, [Failed], "only `failed` is reserved for verdicts without retry");
-    }
-
-    #[test]
-    fn the_last_allowed_failure_is_the_dead_letter() {
-        assert_eq!(after_failure(4, 5, false, 10), AfterFailure::Retry { backoff_sec: 80 });
-        assert_eq!(after_failure(5, 5, false, 10), AfterFailure::DeadLetter);
-        assert_eq!(after_failure(6, 5, false, 10), AfterFailure::DeadLetter);
-        assert_eq!(after_failure(1, 1, false, 10), AfterFailure::DeadLetter);
-    }
-
-    #[test]
-    fn a_requested_cancel_wins_over_a_retry() {
-        assert_eq!(after_failure(1, 5, true, 10), AfterFailure::Cancel);
-        assert_eq!(after_failure(5, 5, true, 10), AfterFailure::Cancel);
+        assert_eq!(unreached, []);
     }
 }

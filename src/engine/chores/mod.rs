@@ -2,6 +2,7 @@
 
 pub mod check_executors;
 pub mod clean_finished;
+pub mod enforce_deadlines;
 pub mod expire;
 pub mod keep_sql_workers;
 pub mod measure;
@@ -68,9 +69,10 @@ impl Outcome {
     }
 }
 
-pub static CHORES: [&Chore; 8] = [
+pub static CHORES: [&Chore; 9] = [
     &reap_leases::CHORE,
     &promote_due::CHORE,
+    &enforce_deadlines::CHORE,
     &run_schedules::CHORE,
     &keep_sql_workers::CHORE,
     &check_executors::CHORE,

@@ -1,0 +1,71 @@
+//! Jobs that were not begun, or not finished, in time are given up: by the engine when the time has
+//! come, and by a claim that would otherwise hand one out.
+
+use super::rows::job;
+use super::settle::{self, Ending, Found};
+use crate::base::clock::{Micros, timestamp};
+use crate::db::{self, Db, statement};
+use crate::table::Scan;
+use agentq_core::error_class::{FINISH_DEADLINE, START_DEADLINE};
+use agentq_core::retry::Reason;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+
+statement!(DEADLINES_DUE, "sql/deadlines_due.sql", [TIMESTAMPTZOID, INT8OID]);
+
+/// Written into the dead letters as the one who moved them.
+const KEEPER: &str = "agentq";
+
+/// Which deadline a job has missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    Start(Micros),
+    Finish(Micros),
+}
+
+/// The deadline that a ready job has missed, if any.
+pub fn missed(body: &Scan<'_>, now: Micros) -> Option<Missed> {
+    let passed = |column| (!body.is_null(column)).then(|| body.time(column)).filter(|at| *at <= now);
+    if let Some(at) = passed(job::finish_by) {
+        return Some(Missed::Finish(at));
+    }
+    // One that was given back has been begun.
+    passed(job::start_by).filter(|_| body.is_null(job::picked_at)).map(Missed::Start)
+}
+
+/// Ends a job that was taken out of its place, or whose lease is locked.
+pub fn give_up(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
+    let (class, word, at) = match missed {
+        Missed::Start(at) => (START_DEADLINE, "begun", at),
+        Missed::Finish(at) => (FINISH_DEADLINE, "finished", at),
+    };
+    let error = format!("not {word} by {}, as its deadline asked", timestamp(at).to_iso_string());
+    let ending = Ending { outcome: "dead_letter", error: Some(&error), error_class: Some(class), ..Ending::default() };
+    settle::bury(db, job_id, &ending, Reason::Deadline, KEEPER, now);
+}
+
+/// Gives up what has missed its deadline, at most so many; returns how many deadlines were looked at.
+pub fn enforce(now: Micros, limit: i64) -> usize {
+    db::connect(|db| {
+        let mut due = Vec::new();
+        db.run(&DEADLINES_DUE, &[timestamp(now).into(), limit.into()]).each(|row| {
+            let at = row.must::<TimestampWithTimeZone>(2).into_inner();
+            let missed = if row.must::<bool>(3) { Missed::Start(at) } else { Missed::Finish(at) };
+            due.push((row.must::<Uuid>(1), missed, row.must::<bool>(4)));
+        });
+        for (job_id, missed, concerns) in &due {
+            if *concerns {
+                end(db, *job_id, *missed, now);
+            }
+        }
+        due.len()
+    })
+}
+
+fn end(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
+    match (settle::seize(db, job_id), missed) {
+        (Found::Resting, _) | (Found::Held(_), Missed::Finish(_)) => give_up(db, job_id, missed, now),
+        // Claimed since it was looked at, and so in time after all; or over.
+        (Found::Held(_), Missed::Start(_)) | (Found::Finished(_), _) => {}
+    }
+}

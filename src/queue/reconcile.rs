@@ -1,0 +1,126 @@
+//! Jobs whose outcome is unknown: parked when their holder fell silent, because their effects must not
+//! happen twice, until somebody who has looked says what became of them.
+
+use super::place::{self, Place};
+use super::settle::{self, Ending};
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, required, unknown_job};
+use crate::events;
+use crate::json::Jsonb;
+use agentq_core::error_class::LEASE_EXPIRED;
+use agentq_core::input;
+use agentq_core::retry::{self, After, Failure, Reason, Verdict};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::json;
+
+statement!(PARKED, "sql/parked.sql", [UUIDOID]);
+statement!(UNPARK, "sql/unpark.sql", [UUIDOID, TIMESTAMPTZOID, TEXTOID]);
+
+const VERDICTS: [&str; 3] = ["done", "not_done", "retry"];
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_reconcile(
+    p_job_id: Option<Uuid>,
+    p_verdict: Option<&str>,
+    p_note: default!(Option<&str>, "NULL"),
+    p_by: default!(Option<&str>, "NULL"),
+) -> Jsonb {
+    super::answer::gated(|settings| {
+        let job_id = required("p_job_id", p_job_id);
+        let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
+        let by = p_by.map_or_else(db::session_user, str::to_owned);
+        let now = clock::now();
+        db::answer(|db| {
+            let Some(parked) = Parked::lock(db, job_id) else {
+                let state = super::answer::state_of(db, job_id).unwrap_or_else(|| unknown_job(job_id));
+                return Jsonb::from_value(json!({
+                    "ok": false, "code": "not_parked", "job_id": job_id.to_string(), "state": state,
+                    "message": "the job does not wait for a reconciliation; nothing was changed",
+                }));
+            };
+            let what = json!({"verdict": verdict, "note": p_note, "by": by});
+            events::emit(db, "job.reconciled", &job_id.to_string(), what, now);
+            let state = parked.end(db, settings, verdict, p_note, &by, now);
+            Jsonb::from_value(json!({
+                "ok": true, "code": "reconciled", "verdict": verdict, "job_id": job_id.to_string(), "state": state,
+            }))
+        })
+    })
+}
+
+/// A parked job, taken out of its place.
+struct Parked {
+    place: Place,
+    attempts: i32,
+    max_attempts: i32,
+    last_error: Option<String>,
+}
+
+impl Parked {
+    fn lock(db: &Db, job_id: Uuid) -> Option<Parked> {
+        let row = db.run(&PARKED, &[job_id.into()]);
+        if row.is_empty() {
+            return None;
+        }
+        let (attempts, max_attempts, last_error) = (row.must(1), row.must(2), row.get(3));
+        // Somebody else may have been quicker.
+        let place = place::take_resting(db, job_id)?;
+        Some(Parked { place, attempts, max_attempts, last_error })
+    }
+
+    fn end(
+        &self,
+        db: &Db,
+        settings: &Settings,
+        verdict: &str,
+        note: Option<&str>,
+        by: &str,
+        now: Micros,
+    ) -> &'static str {
+        let job_id = self.place.job_id;
+        if verdict == "done" {
+            let ending = Ending { outcome: "succeeded", ..Ending::default() };
+            settle::finish(db, job_id, "succeeded", &ending, now);
+            return "succeeded";
+        }
+        let at = match verdict {
+            "retry" => Some(now),
+            _ => self.next_try(settings).map(|seconds| now + (seconds * 1e6) as i64),
+        };
+        let Some(at) = at else {
+            let error = note.or(self.last_error.as_deref());
+            let ending =
+                Ending { outcome: "dead_letter", error, error_class: Some(LEASE_EXPIRED), ..Ending::default() };
+            settle::bury(db, job_id, &ending, Reason::Exhausted, by, now);
+            return "dead_letter";
+        };
+        let state = if at <= now { "queued" } else { "retry_waiting" };
+        db.run(&UNPARK, &[job_id.into(), timestamp(at).into(), state.into()]);
+        Place { scheduled_at: at, ..self.place.clone() }.enter(db, now);
+        state
+    }
+
+    /// Seconds until the next try, if the lost attempt leaves one. It has been counted already.
+    fn next_try(&self, settings: &Settings) -> Option<f64> {
+        let queue = settings.queue_by_id(self.place.queue_id).map_or("", |queue| queue.queue.as_str());
+        let failure = Failure {
+            failures: self.attempts,
+            max_attempts: self.max_attempts,
+            cancel_requested: false,
+            verdict: Verdict::Fail,
+            class: LEASE_EXPIRED,
+            retryable: settings.policies.class(Some(LEASE_EXPIRED)).retryable,
+            retry_after: None,
+            chance: 0.5,
+        };
+        match retry::after(&failure, &settings.policies.policy(queue, &self.place.job_kind, settings.backoff_base_sec))
+        {
+            After::Retry(seconds) => Some(seconds),
+            _ => None,
+        }
+    }
+}

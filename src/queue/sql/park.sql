@@ -1,0 +1,1 @@
+UPDATE agentq.job SET parked = $2 WHERE job_id = $1
