@@ -66,7 +66,7 @@ CREATE TABLE agentq.retry_policy (
     CONSTRAINT retry_policy_name_check CHECK ((scope = 'default') = (name = '') AND octet_length(name) <= 200),
     CONSTRAINT retry_policy_max_attempts_check CHECK (max_attempts >= 1),
     CONSTRAINT retry_policy_backoff_check CHECK (backoff IN ('doubling', 'fixed', 'linear', 'exponential', 'quartic', 'list')),
-    CONSTRAINT retry_policy_list_check CHECK (backoff <> 'list' OR cardinality(delays) > 0),
+    CONSTRAINT retry_policy_list_check CHECK (backoff <> 'list' OR coalesce(cardinality(delays), 0) > 0),
     CONSTRAINT retry_policy_numbers_check CHECK (seconds >= 0 AND multiplier >= 1 AND max_seconds >= 0 AND jitter BETWEEN 0 AND 1)
 );
 COMMENT ON TABLE agentq.retry_policy IS 'How failed jobs are tried again. That of the kind goes before that of the queue, and that before the default, column by column. Changed with fn_retry_policy_set.';
@@ -169,6 +169,34 @@ COMMENT ON COLUMN agentq.job_dead_letter.resolution_notes IS 'What was done abou
 COMMENT ON COLUMN agentq.job_dead_letter.resolved_at IS 'When it was resolved or abandoned.';
 COMMENT ON COLUMN agentq.job_dead_letter.redriven_as IS 'The job as which it was tried again.';
 COMMENT ON COLUMN agentq.job_dead_letter.redriven_at IS 'When that was.';
+
+-- Jobs that wait for a person have no time.
+CREATE OR REPLACE VIEW agentq.v_job_queue_backlog AS
+SELECT job_kind, state,
+       count(*) AS row_count,
+       min(created_at) AS oldest_created_at,
+       max(created_at) AS newest_created_at,
+       min(scheduled_at) FILTER (WHERE state IN ('queued', 'retry_waiting') AND isfinite(scheduled_at)) AS next_scheduled_at,
+       avg(attempts)::numeric(10, 2) AS avg_attempts,
+       max(attempts) AS max_attempts
+FROM agentq.job_queue
+GROUP BY job_kind, state;
+CREATE OR REPLACE VIEW agentq.v_queue_depth AS
+SELECT q.queue,
+       q.paused_at IS NOT NULL AS paused,
+       r.jobs AS ready,
+       w.jobs AS waiting,
+       l.jobs AS held,
+       r.oldest AS oldest_ready_at,
+       extract(epoch FROM (agentq.fn_clock_now() - r.oldest))::numeric(20, 3) AS oldest_ready_seconds,
+       w.next AS next_due_at
+FROM agentq.queue q
+CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(scheduled_at) AS oldest FROM agentq.job_ready
+                    WHERE any_queue_id = q.queue_id) r
+CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(w.scheduled_at) FILTER (WHERE isfinite(w.scheduled_at)) AS next
+                    FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id) w
+CROSS JOIN LATERAL (SELECT count(*) AS jobs
+                    FROM agentq.job_lease l JOIN agentq.job j ON j.job_id = l.job_id WHERE j.queue_id = q.queue_id) l;
 
 -- With more parameters than before.
 DROP FUNCTION agentq.fn_job_fail_or_retry;

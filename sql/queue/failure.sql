@@ -37,7 +37,7 @@ CREATE TABLE agentq.retry_policy (
     CONSTRAINT retry_policy_name_check CHECK ((scope = 'default') = (name = '') AND octet_length(name) <= 200),
     CONSTRAINT retry_policy_max_attempts_check CHECK (max_attempts >= 1),
     CONSTRAINT retry_policy_backoff_check CHECK (backoff IN ('doubling', 'fixed', 'linear', 'exponential', 'quartic', 'list')),
-    CONSTRAINT retry_policy_list_check CHECK (backoff <> 'list' OR cardinality(delays) > 0),
+    CONSTRAINT retry_policy_list_check CHECK (backoff <> 'list' OR coalesce(cardinality(delays), 0) > 0),
     CONSTRAINT retry_policy_numbers_check CHECK (seconds >= 0 AND multiplier >= 1 AND max_seconds >= 0 AND jitter BETWEEN 0 AND 1)
 );
 COMMENT ON TABLE agentq.retry_policy IS 'How failed jobs are tried again. That of the kind goes before that of the queue, and that before the default, column by column. Changed with fn_retry_policy_set.';

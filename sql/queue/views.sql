@@ -111,7 +111,7 @@ SELECT job_kind, state,
        count(*) AS row_count,
        min(created_at) AS oldest_created_at,
        max(created_at) AS newest_created_at,
-       min(scheduled_at) FILTER (WHERE state IN ('queued', 'retry_waiting')) AS next_scheduled_at,
+       min(scheduled_at) FILTER (WHERE state IN ('queued', 'retry_waiting') AND isfinite(scheduled_at)) AS next_scheduled_at,
        avg(attempts)::numeric(10, 2) AS avg_attempts,
        max(attempts) AS max_attempts
 FROM agentq.job_queue
@@ -138,7 +138,7 @@ SELECT q.queue,
 FROM agentq.queue q
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(scheduled_at) AS oldest FROM agentq.job_ready
                     WHERE any_queue_id = q.queue_id) r
-CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(w.scheduled_at) AS next
+CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(w.scheduled_at) FILTER (WHERE isfinite(w.scheduled_at)) AS next
                     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id) w
 CROSS JOIN LATERAL (SELECT count(*) AS jobs
                     FROM agentq.job_lease l JOIN agentq.job j ON j.job_id = l.job_id WHERE j.queue_id = q.queue_id) l;

@@ -3,6 +3,7 @@
 use agentq_core::error_class::{self, normal};
 use agentq_core::retry::{Backoff, Policy, Shape};
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// Empty in a schema that has no such tables yet: then every class is unknown, and worth another try.
@@ -70,9 +71,9 @@ impl Policies {
 
     /// The class of this name. One that the table does not know is worth another try.
     pub fn class(&self, name: Option<&str>) -> Class {
-        let name = name.unwrap_or(error_class::UNKNOWN);
-        let unknown = || Class { name: name.to_owned(), retryable: true, known: false };
-        self.classes.get(&normal(name)).cloned().unwrap_or_else(unknown)
+        let name = normal(name.unwrap_or(error_class::UNKNOWN));
+        let known = self.classes.get(&name).cloned();
+        known.unwrap_or(Class { name, retryable: true, known: false })
     }
 
     /// What holds for a job: the first that says something, from the narrowest on.
@@ -94,33 +95,47 @@ impl Policies {
         self.first(queue, kind, |row| row.requires_idempotency_key).unwrap_or(false)
     }
 
+    /// Whether a policy, as it is or with this changed, would have a list of waits without any.
+    pub fn lacks_delays(&self, scope: &str, name: &str, change: &Value) -> bool {
+        let row = match scope {
+            "kind" => self.by_kind.get(name),
+            "queue" => self.by_queue.get(name),
+            _ => self.default.as_ref(),
+        };
+        let backoff = match change.get("backoff") {
+            Some(given) => given.as_str(),
+            None => row.and_then(|row| row.backoff.as_deref()),
+        };
+        let delays = match change.get("delays") {
+            Some(given) => given.as_array().is_some_and(|list| !list.is_empty()),
+            None => row.is_some_and(|row| row.delays.is_some()),
+        };
+        backoff == Some("list") && !delays
+    }
+
+    fn backoff(&self, queue: &str, kind: &str, base_seconds: i64) -> Backoff {
+        let shape = match self.first(queue, kind, |row| row.backoff.as_deref()) {
+            Some("fixed") => Shape::Fixed,
+            Some("linear") => Shape::Linear,
+            Some("exponential") => Shape::Exponential(self.first(queue, kind, |row| row.multiplier).unwrap_or(2.0)),
+            Some("quartic") => Shape::Quartic,
+            Some("list") => Shape::List(self.first(queue, kind, |row| row.delays.clone()).unwrap_or_default()),
+            _ => Shape::Doubling,
+        };
+        Backoff {
+            shape,
+            seconds: self.first(queue, kind, |row| row.seconds).unwrap_or(base_seconds as f64),
+            cap: self.first(queue, kind, |row| row.max_seconds),
+            jitter: self.first(queue, kind, |row| row.jitter).unwrap_or_default(),
+        }
+    }
+
     pub fn policy(&self, queue: &str, kind: &str, base_seconds: i64) -> Policy {
         let named = |classes: &Vec<String>| classes.iter().map(|name| self.class(Some(name)).name).collect();
         Policy {
-            backoff: self
-                .first(queue, kind, |row| row.waits(base_seconds))
-                .unwrap_or_else(|| Backoff::doubling(base_seconds)),
+            backoff: self.backoff(queue, kind, base_seconds),
             retryable: self.first(queue, kind, |row| row.retryable.as_ref()).map(named),
             non_retryable: self.first(queue, kind, |row| row.non_retryable.as_ref()).map(named).unwrap_or_default(),
         }
-    }
-}
-
-impl Row {
-    fn waits(&self, base_seconds: i64) -> Option<Backoff> {
-        let shape = match self.backoff.as_deref()? {
-            "fixed" => Shape::Fixed,
-            "linear" => Shape::Linear,
-            "exponential" => Shape::Exponential(self.multiplier.unwrap_or(2.0)),
-            "quartic" => Shape::Quartic,
-            "list" => Shape::List(self.delays.clone().unwrap_or_default()),
-            _ => Shape::Doubling,
-        };
-        Some(Backoff {
-            shape,
-            seconds: self.seconds.unwrap_or(base_seconds as f64),
-            cap: self.max_seconds,
-            jitter: self.jitter.unwrap_or_default(),
-        })
     }
 }

@@ -13,6 +13,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::Value;
 
+statement!(PARKED, "sql/parked.sql", [UUIDOID]);
 statement!(JOB_CHANGE, "sql/job_change.sql", [UUIDOID, JSONBOID]);
 
 const CHANGEABLE: [&str; 7] =
@@ -31,6 +32,11 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
         changes.without("payload_json").parse("p_changes").and_then(check).or_raise();
         db::answer(|db| {
             match settle::seize(db, job_id) {
+                Found::Resting if settings.has_policies && !db.run(&PARKED, &[job_id.into()]).is_empty() => raise(
+                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("job {job_id} is parked, because nobody knows what became of it"),
+                    "Find out, and say so with agentq.fn_job_reconcile.",
+                ),
                 Found::Resting => {}
                 Found::Held(held) => raise(
                     PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -35,6 +35,10 @@ use std::rc::Rc;
 /// fall due together; bounded, because others see them only when the claim commits.
 const PROMOTE_AT_MOST: i64 = 1_000;
 
+/// How often a claim looks again because all it found had missed their deadline. What is left is the
+/// engine's, or the next claim's.
+const LATE_AT_MOST: usize = 100;
+
 struct Claim<'a> {
     owner: &'a str,
     lanes: Vec<Lane>,
@@ -270,7 +274,13 @@ impl Claim<'_> {
         // Nothing there: a job whose holder died may be the next one. Not every recovered job is:
         // some end in the dead letters.
         let most = if self.lingers { self.limit as i64 } else { reap::AT_MOST };
-        while held.is_empty() && (self.found_late.take() || reap::now(self.now, most) > 0) {
+        let mut late = 0;
+        while held.is_empty() {
+            if self.found_late.take() && late < LATE_AT_MOST {
+                late += 1;
+            } else if reap::now(self.now, most) == 0 {
+                break;
+            }
             moved = true;
             held = self.scan(true);
         }

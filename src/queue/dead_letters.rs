@@ -166,6 +166,8 @@ struct Letter {
     redriven_as: Option<Uuid>,
     job: Jsonb,
     replay_count: i32,
+    /// When the first job of its line was made; None: written by a former version.
+    made_at: Option<Micros>,
 }
 
 impl Letter {
@@ -176,13 +178,14 @@ impl Letter {
             redriven_as: row.get(3),
             job: row.must(4),
             replay_count: row.must(5),
+            made_at: row.get::<TimestampWithTimeZone>(6).map(TimestampWithTimeZone::into_inner),
         }
     }
 
     /// The job as it is to be enqueued anew: where the first one stood among the others.
     fn read<'a>(&self, settings: &Settings, id: Uuid, at: Option<Micros>) -> Result<NewJob<'a>, Refusal> {
         let mut job = submitted::read(settings, id, self.job.container().item())?;
-        job.asked_at = Some(at.unwrap_or_else(|| ids::made_at(self.job_id)));
+        job.asked_at = Some(at.or(self.made_at).unwrap_or_else(|| ids::made_at(self.job_id)));
         job.terms.replay_of = Some((self.job_id, self.replay_count + 1));
         Ok(job)
     }

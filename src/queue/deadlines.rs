@@ -12,6 +12,8 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 
 statement!(DEADLINES_DUE, "sql/deadlines_due.sql", [TIMESTAMPTZOID, INT8OID]);
+statement!(DEADLINE_GONE, "sql/deadline_gone.sql", [TIMESTAMPTZOID, UUIDOID, BOOLOID]);
+statement!(LOCK_FREE, "sql/lock_free.sql", [UUIDOID]);
 
 /// Written into the dead letters as the one who moved them.
 const KEEPER: &str = "agentq";
@@ -44,7 +46,8 @@ pub fn give_up(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
     settle::bury(db, job_id, &ending, Reason::Deadline, KEEPER, now);
 }
 
-/// Gives up what has missed its deadline, at most so many; returns how many deadlines were looked at.
+/// Gives up what has missed its deadline, looking at so many at most; returns how many deadlines are over.
+/// A job that another session has locked is left for the next time.
 pub fn enforce(now: Micros, limit: i64) -> usize {
     db::connect(|db| {
         let mut due = Vec::new();
@@ -53,12 +56,22 @@ pub fn enforce(now: Micros, limit: i64) -> usize {
             let missed = if row.must::<bool>(3) { Missed::Start(at) } else { Missed::Finish(at) };
             due.push((row.must::<Uuid>(1), missed, row.must::<bool>(4)));
         });
-        for (job_id, missed, concerns) in &due {
-            if *concerns {
-                end(db, *job_id, *missed, now);
+        let mut over = 0;
+        for (job_id, missed, concerns) in due {
+            if concerns && db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
+                continue;
             }
+            if concerns {
+                end(db, job_id, missed, now);
+            }
+            let (at, is_start) = match missed {
+                Missed::Start(at) => (at, true),
+                Missed::Finish(at) => (at, false),
+            };
+            db.run(&DEADLINE_GONE, &[timestamp(at).into(), job_id.into(), is_start.into()]);
+            over += 1;
         }
-        due.len()
+        over
     })
 }
 

@@ -34,11 +34,11 @@ pub fn find_queue<'a>(settings: &'a Settings, name: &str) -> Result<&'a Rc<Queue
 }
 
 /// Refuses a schedule that is not a moment.
-pub fn check_schedule(at: Micros) -> Result<Micros, Refusal> {
+pub fn check_schedule(what: &str, at: Micros) -> Result<Micros, Refusal> {
     if at == Micros::MAX || at == Micros::MIN {
         return Err(Refusal::new(
-            "scheduled_at must be a moment, not infinity",
-            "Leave it out to run the job at once, or pause its queue to hold jobs back.",
+            format!("{what} must be a moment, not infinity"),
+            "Leave it out, or pause its queue to hold jobs back.",
         ));
     }
     Ok(at)
@@ -52,7 +52,7 @@ pub fn moment(what: &str, text: &str) -> Result<Micros, Refusal> {
             "Write it as in 2030-01-31T12:00:00Z.",
         )
     })?;
-    check_schedule(at.into_inner())
+    check_schedule(what, at.into_inner())
 }
 
 /// Refuses a payload that is not a small signal.
@@ -91,7 +91,7 @@ fn fn_job_enqueue(
         let actor = p_actor.map(|a| input::name("p_actor", a, input::LONGEST_NAME).or_raise());
         let payload = p_payload_json.unwrap_or_else(Jsonb::empty_object);
         check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
-        let asked_at = p_scheduled_at.map(|at| check_schedule(at.into_inner()).or_raise());
+        let asked_at = p_scheduled_at.map(|at| check_schedule("scheduled_at", at.into_inner()).or_raise());
         let options = p_options.map(|o| o.parse("p_options").and_then(|o| options(settings, o)).or_raise());
         let (name, terms) = options.unwrap_or_default();
         let queue = find_queue(settings, name.as_deref().unwrap_or(input::DEFAULT_QUEUE)).or_raise();

@@ -3,6 +3,7 @@
 
 use super::answer;
 use super::enqueue::check_schedule;
+use super::reap::Facts;
 use super::settle::{self, Ending, Found, Held};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
@@ -10,6 +11,7 @@ use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
+use agentq_core::error_class::WORKER_DIED;
 use agentq_core::retry::{self, After, Failure, LONGEST_WAIT, Reason, Verdict};
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
@@ -84,7 +86,7 @@ fn fail_with_verdict(
         },
     };
     if verdict == "snooze" {
-        let wait = required("p_retry_after", retry_after) as f64;
+        let wait = required("p_retry_after", retry_after);
         return with_held(p_job_id, p_lease_owner, p_lease_token, |db, _, held, now| {
             give_back(db, held, "snoozed", now + (wait * 1e6) as i64, now)
         });
@@ -145,7 +147,16 @@ pub fn fail(job_id: Uuid, owner: &str, token: Option<Uuid>, failed: &Failed<'_>)
             more["error_class"] = json!(class.name);
             more["known_class"] = json!(class.known);
         }
-        end(db, held, &ending, retry::after(&failure, &policy_of(settings, held)), more, now)
+        let mut after = retry::after(&failure, &policy_of(settings, held));
+        // The server's own worker was taken down: as bad as a lease that expired.
+        if class.name == WORKER_DIED
+            && settings.has_policies
+            && matches!(after, After::Retry(_))
+            && retry::is_poisonous(Facts::of(db, job_id).silent_before + 1, settings.max_crashes)
+        {
+            after = After::DeadLetter(Reason::Poison);
+        }
+        end(db, held, &ending, after, more, now)
     })
 }
 
@@ -231,7 +242,7 @@ fn fn_job_snooze(
     p_until: Option<TimestampWithTimeZone>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    let until = check_schedule(required("p_until", p_until).into_inner()).or_raise();
+    let until = check_schedule("p_until", required("p_until", p_until).into_inner()).or_raise();
     with_held(p_job_id, p_lease_owner, p_lease_token, |db, _, held, now| give_back(db, held, "snoozed", until, now))
 }
 

@@ -56,13 +56,20 @@ fn fn_error_class_set(
 ) -> Jsonb {
     let name = input::name("p_error_class", required("p_error_class", p_error_class), input::LONGEST_NAME).or_raise();
     let retryable = required("p_retryable", p_retryable);
-    let aliases: Option<Vec<String>> = p_aliases.map(|all| all.into_iter().flatten().map(|a| normal(&a)).collect());
-    for alias in aliases.iter().flatten() {
-        let taken = Settings::current().policies.class(Some(alias));
+    let aliases = p_aliases.map(|all| {
+        let mut all: Vec<String> = all.into_iter().flatten().map(|alias| normal(&alias)).collect();
+        all.sort();
+        all.dedup();
+        all
+    });
+    let settings = Settings::current();
+    for said in aliases.iter().flatten().map(String::as_str).chain([name]) {
+        input::name("an alias", said, input::LONGEST_NAME).or_raise();
+        let taken = settings.policies.class(Some(said));
         if taken.known && taken.name != normal(name) {
             Err(Refusal::new(
-                format!("the alias \"{alias}\" already means {}", taken.name),
-                "Take it from that class first, or choose another.",
+                format!("\"{}\" already means {}", agentq_core::error::shown(said), taken.name),
+                "Take the name from that class first, or choose another.",
             ))
             .or_raise()
         }
@@ -97,6 +104,13 @@ fn fn_retry_policy_set(p_scope: Option<&str>, p_name: Option<&str>, p_policy: Op
     let policy = required("p_policy", p_policy).parse("p_policy").and_then(checked).or_raise();
     let classes = ["retryable", "non_retryable"].into_iter().filter_map(|key| policy[key].as_array()).flatten();
     let settings = Settings::current();
+    if settings.policies.lacks_delays(scope, name, &policy) {
+        Err(Refusal::new(
+            "the backoff \"list\" needs its delays",
+            "For example: {\"backoff\": \"list\", \"delays\": [30, 120, 600]}.",
+        ))
+        .or_raise()
+    }
     let unknown: Vec<Value> = classes.filter(|class| !settings.policies.class(class.as_str()).known).cloned().collect();
     let now = timestamp(clock::now());
     db::answer(|db| {
@@ -156,12 +170,6 @@ fn checked(policy: Value) -> Result<Value, Refusal> {
     }
     if let Some(backoff) = map.get("backoff").filter(present) {
         input::one_of("backoff", backoff.as_str().unwrap_or_default(), &BACKOFFS)?;
-        if backoff == "list" && !map.get("delays").is_some_and(|delays| present(&delays)) {
-            return Err(Refusal::new(
-                "the backoff \"list\" needs its delays",
-                "For example: {\"backoff\": \"list\", \"delays\": [30, 120, 600]}.",
-            ));
-        }
     }
     if let Some(delays) = map.get("delays").filter(present) {
         let list = delays.as_array().filter(|list| (1..=1_000).contains(&list.len()));

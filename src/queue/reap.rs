@@ -128,8 +128,11 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
     };
     let job_id = held.place.job_id;
     let facts = if settings.has_policies { Facts::of(db, job_id) } else { Facts::default() };
-    if facts.external_effects && !held.cancel_requested {
-        return park(db, held, &ending, now);
+    if facts.external_effects {
+        tell_unknown(db, held, error, now);
+        if !held.cancel_requested {
+            return park(db, held, &ending, now);
+        }
     }
     let failure = Failure {
         failures: held.attempts + 1,
@@ -159,14 +162,14 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
 
 /// What decides the fate of a job whose holder fell silent.
 #[derive(Default)]
-struct Facts {
+pub struct Facts {
     external_effects: bool,
     /// Attempts in a row that ended in the same way.
-    silent_before: i64,
+    pub silent_before: i64,
 }
 
 impl Facts {
-    fn of(db: &Db, job_id: Uuid) -> Facts {
+    pub fn of(db: &Db, job_id: Uuid) -> Facts {
         let row = db.run(&REAP_FACTS, &[job_id.into()]);
         Facts { external_effects: row.must(1), silent_before: row.must(2) }
     }
@@ -177,7 +180,9 @@ fn park(db: &Db, held: &Held, ending: &Ending<'_>, now: Micros) {
     let ending = Ending { error_class: Some(error_class::OUTCOME_UNKNOWN), ..*ending };
     settle::rest(db, held, &ending, "retry_waiting", Micros::MAX, now);
     db.run(&PARK, &[held.place.job_id.into(), error_class::OUTCOME_UNKNOWN.into()]);
-    let what =
-        serde_json::json!({"job_kind": held.place.job_kind, "lease_owner": held.lease_owner, "error": ending.error});
+}
+
+fn tell_unknown(db: &Db, held: &Held, error: &str, now: Micros) {
+    let what = serde_json::json!({"job_kind": held.place.job_kind, "lease_owner": held.lease_owner, "error": error});
     events::emit(db, "job.outcome_unknown", &held.place.job_id.to_string(), what, now);
 }

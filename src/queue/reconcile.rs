@@ -82,30 +82,34 @@ impl Parked {
         now: Micros,
     ) -> &'static str {
         let job_id = self.place.job_id;
-        if verdict == "done" {
-            let ending = Ending { outcome: "succeeded", ..Ending::default() };
-            settle::finish(db, job_id, "succeeded", &ending, now);
-            return "succeeded";
-        }
-        let at = match verdict {
-            "retry" => Some(now),
-            _ => self.next_try(settings).map(|seconds| now + (seconds * 1e6) as i64),
+        let after = match verdict {
+            "done" => {
+                let ending = Ending { outcome: "succeeded", ..Ending::default() };
+                settle::finish(db, job_id, "succeeded", &ending, now);
+                return "succeeded";
+            }
+            "retry" => After::Retry(0.0),
+            _ => self.next_try(settings),
         };
-        let Some(at) = at else {
-            let error = note.or(self.last_error.as_deref());
-            let ending =
-                Ending { outcome: "dead_letter", error, error_class: Some(LEASE_EXPIRED), ..Ending::default() };
-            settle::bury(db, job_id, &ending, Reason::Exhausted, by, now);
-            return "dead_letter";
+        let reason = match after {
+            After::Retry(seconds) => {
+                let at = now + (seconds * 1e6) as i64;
+                let state = if at <= now { "queued" } else { "retry_waiting" };
+                db.run(&UNPARK, &[job_id.into(), timestamp(at).into(), state.into()]);
+                Place { scheduled_at: at, ..self.place.clone() }.enter(db, now);
+                return state;
+            }
+            After::DeadLetter(reason) => reason,
+            After::Cancelled { .. } | After::Failed => Reason::Manual,
         };
-        let state = if at <= now { "queued" } else { "retry_waiting" };
-        db.run(&UNPARK, &[job_id.into(), timestamp(at).into(), state.into()]);
-        Place { scheduled_at: at, ..self.place.clone() }.enter(db, now);
-        state
+        let error = note.or(self.last_error.as_deref());
+        let ending = Ending { outcome: "dead_letter", error, error_class: Some(LEASE_EXPIRED), ..Ending::default() };
+        settle::bury(db, job_id, &ending, reason, by, now);
+        "dead_letter"
     }
 
-    /// Seconds until the next try, if the lost attempt leaves one. It has been counted already.
-    fn next_try(&self, settings: &Settings) -> Option<f64> {
+    /// What the lost attempt leads to. It has been counted already.
+    fn next_try(&self, settings: &Settings) -> After {
         let queue = settings.queue_by_id(self.place.queue_id).map_or("", |queue| queue.queue.as_str());
         let failure = Failure {
             failures: self.attempts,
@@ -117,10 +121,6 @@ impl Parked {
             retry_after: None,
             chance: 0.5,
         };
-        match retry::after(&failure, &settings.policies.policy(queue, &self.place.job_kind, settings.backoff_base_sec))
-        {
-            After::Retry(seconds) => Some(seconds),
-            _ => None,
-        }
+        retry::after(&failure, &settings.policies.policy(queue, &self.place.job_kind, settings.backoff_base_sec))
     }
 }

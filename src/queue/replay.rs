@@ -17,6 +17,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
+statement!(REPLAY_LOCK, "sql/replay_lock.sql", [UUIDOID]);
 statement!(REPLAY_DOCUMENT, "sql/replay_document.sql", [UUIDOID]);
 statement!(REPLAYED, "sql/replayed.sql", [UUIDOID, UUIDOID, INT4OID, TIMESTAMPTZOID]);
 statement!(CHECKPOINT, "sql/checkpoint.sql", [UUIDOID, TIMESTAMPTZOID, JSONBOID]);
@@ -70,6 +71,8 @@ fn fn_job_replay(
 }
 
 fn replay(db: &Db, settings: &Settings, job_id: Uuid, from: &From<'_>, options: &Options) -> Jsonb {
+    // The letter first, as a redrive does; the finished row, so that a purge leaves the job alone.
+    db.run(&REPLAY_LOCK, &[job_id.into()]);
     let row = db.run(&REPLAY_DOCUMENT, &[job_id.into()]);
     if row.is_empty() {
         unknown_job(job_id)

@@ -110,3 +110,24 @@ fn deadlines_that_cannot_be_met_or_read_are_refused() {
         refused(&mut s, &sql, "22023", message, "");
     }
 }
+
+#[test]
+fn nobody_waits_for_a_job_that_another_session_has_in_hand() {
+    let db = database();
+    let (mut s, mut open) = (db.session(), db.session());
+    let claimed_late = enqueue(&mut s, "a", None, Some(10));
+    let other = enqueue(&mut s, "b", None, Some(10));
+    open.run("BEGIN");
+    expect(&mut open, "claimed", "fn_job_claim('bob', 'a')");
+    s.shift_clock(15);
+    s.run("SET lock_timeout = '5s'");
+    assert_eq!(s.call("fn_engine_tick('enforce_deadlines')")["failed"], json!(0));
+    assert_eq!(s.state(&other), "dead_letter");
+    assert_eq!(s.count("agentq.job_deadline"), 1);
+    // Its deadline is not forgotten.
+    open.run("COMMIT");
+    s.call("fn_engine_tick('enforce_deadlines')");
+    assert_eq!(s.state(&claimed_late), "dead_letter");
+    assert_eq!(s.count("agentq.job_deadline"), 0);
+    db.assert_sound();
+}

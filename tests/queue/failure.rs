@@ -51,7 +51,7 @@ fn a_class_that_nobody_knows_is_tried_again_and_flagged() {
     let job = held(&mut s, "x");
     let answer = fail(&mut s, &job, ", 'Moon.Phase'");
     assert_eq!((answer["code"].clone(), answer["known_class"].clone()), (json!("retry_waiting"), json!(false)));
-    assert_eq!(answer["error_class"], "Moon.Phase");
+    assert_eq!(answer["error_class"], "moon.phase");
     // Once it is in the table, it is known, also by its other names, and to other sessions at once.
     let set = "fn_error_class_set('moon.phase', false, 'wait for a month', ARRAY['LUNAR'])";
     assert_eq!(expect(&mut db.session(), "created", set)["aliases"], json!(["lunar"]));
@@ -61,11 +61,18 @@ fn a_class_that_nobody_knows_is_tried_again_and_flagged() {
     expect(&mut s, "updated", "fn_error_class_set('moon.phase', true)");
     let job = held(&mut s, "x");
     assert_eq!(fail(&mut s, &job, ", 'lunar'")["code"], "retry_waiting");
+    // A policy may name one that the table does not know, spelled as it likes.
+    policy(&mut s, "kind", "own", r#"{"non_retryable": ["My-Class"]}"#);
+    let job = held(&mut s, "own");
+    assert_eq!(fail(&mut s, &job, ", 'My Class'")["reason"], json!("non_retryable"));
     expect(&mut s, "removed", "fn_error_class_remove('Moon.Phase')");
     let sql = "SELECT agentq.fn_error_class_remove('timeout')";
     refused(&mut s, sql, "P0002", "no class \"timeout\" of yours", "Built-in classes stay");
     let sql = "SELECT agentq.fn_error_class_set('mine', true, NULL, ARRAY['TIMED OUT'])";
     refused(&mut s, sql, "22023", "already means timeout", "choose another");
+    let sql = "SELECT agentq.fn_error_class_set('Invalid Input', true)";
+    refused(&mut s, sql, "22023", "already means validation_error", "choose another");
+    refused(&mut s, "SELECT agentq.fn_error_class_set('m', true, NULL, ARRAY[' '])", "22023", "must not be empty", "");
 }
 
 #[test]
@@ -80,6 +87,7 @@ fn a_policy_says_how_long_to_wait() {
         (r#"{"backoff": "list", "delays": [30, 120]}"#, [30, 120, 120]),
         (r#"{"backoff": "doubling", "seconds": 3}"#, [3, 6, 12]),
         (r#"{"backoff": null}"#, [10, 20, 40]),
+        (r#"{"seconds": 3, "max_seconds": 10}"#, [3, 6, 10]),
     ];
     for (number, (rule, ladder)) in cases.iter().enumerate() {
         let kind = format!("k{number}");
@@ -284,6 +292,8 @@ fn a_job_that_takes_its_workers_down_is_poison() {
 fn policies_that_cannot_be_understood_are_refused() {
     let db = database();
     let mut s = db.session();
+    policy(&mut s, "kind", "listed", r#"{"delays": [1], "backoff": "fixed"}"#);
+    policy(&mut s, "kind", "listed", r#"{"backoff": "list"}"#);
     for (arguments, message) in [
         ("'galaxy', 'x', '{}'", "scope \"galaxy\" is not known"),
         ("'default', 'x', '{}'", "the default policy has no name"),
@@ -294,6 +304,7 @@ fn policies_that_cannot_be_understood_are_refused() {
         ("'kind', 'x', '{\"backoff\": \"never\"}'", "backoff \"never\" is not known"),
         ("'kind', 'x', '{\"backoff\": \"list\"}'", "needs its delays"),
         ("'kind', 'x', '{\"backoff\": \"list\", \"delays\": [1, -1]}'", "delays must be a number from 0"),
+        ("'kind', 'listed', '{\"delays\": null}'", "needs its delays"),
         ("'kind', 'x', '{\"delays\": \"soon\"}'", "delays must be a list"),
         ("'kind', 'x', '{\"jitter\": 2}'", "jitter must be a number from 0 to 1"),
         ("'kind', 'x', '{\"multiplier\": 0.5}'", "multiplier must be a number from 1"),
@@ -307,5 +318,5 @@ fn policies_that_cannot_be_understood_are_refused() {
         assert!(failure.message.contains(message), "{arguments}: {failure:?}");
         assert!(!failure.hint.is_empty(), "{arguments}: {failure:?}");
     }
-    assert_eq!(s.count("agentq.retry_policy"), 0);
+    assert_eq!(s.texts("SELECT name FROM agentq.retry_policy"), ["listed"]);
 }

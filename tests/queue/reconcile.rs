@@ -30,6 +30,11 @@ fn a_job_whose_outcome_is_unknown_is_parked() {
     s.shift_clock(300_000_000);
     assert_eq!(s.claim("cat")["code"], "empty");
     expect(&mut s, "duplicate", "fn_job_enqueue('pay', 'k')");
+    // Nothing but a reconciliation brings it back, and nobody computes with its time.
+    let change = format!("SELECT agentq.fn_job_change('{job}', '{{\"scheduled_at\": \"2020-01-01\"}}')");
+    refused(&mut s, &change, "55000", "is parked", "fn_job_reconcile");
+    assert_eq!(s.text("SELECT next_due_at IS NULL FROM agentq.v_queue_depth WHERE queue = 'default'"), "t");
+    assert_eq!(s.text("SELECT next_scheduled_at IS NULL FROM agentq.v_job_queue_backlog WHERE job_kind = 'pay'"), "t");
     // A worker that answers is not silent: its failures are tried again.
     s.shift_clock(0);
     let other = id(&s.call("fn_job_enqueue('pay', p_options => '{\"external_effects\": true}')"));
@@ -46,6 +51,7 @@ fn whoever_has_looked_says_what_became_of_it() {
     let answer = expect(&mut s, "reconciled", &format!("fn_job_reconcile('{job}', 'done', 'receipt 17', 'ann')"));
     assert_eq!(answer["state"], "succeeded");
     assert_eq!(s.state(&job), "succeeded");
+    assert_eq!(s.call(&format!("fn_job_get('{job}')"))["job"]["parked"], json!(null));
     let event =
         s.json("SELECT payload FROM agentq.event WHERE event_kind = 'job.reconciled' AND subject = $1", &[&job]);
     assert_eq!(event, json!({"verdict": "done", "note": "receipt 17", "by": "ann"}));
@@ -118,4 +124,6 @@ fn a_cancel_that_was_asked_for_ends_the_job_when_its_holder_falls_silent() {
     s.shift_clock(301);
     assert_eq!(s.claim("cat")["code"], "empty");
     assert_eq!(s.state(&job), "cancelled");
+    // Somebody may want to look all the same.
+    assert_eq!(s.count("agentq.event WHERE event_kind = 'job.outcome_unknown'"), 1);
 }

@@ -181,6 +181,7 @@ fn a_filter_takes_every_condition_and_refuses_what_it_does_not_know() {
         (r#"{"moved_after": "2020-01-01"}"#.to_owned(), 2),
         (r#"{"moved_before": "2020-01-01"}"#.to_owned(), 0),
         (format!(r#"{{"job_ids": ["{job}"]}}"#), 1),
+        (format!(r#"{{"job_ids": ["{}"]}}"#, job.to_uppercase()), 1),
     ] {
         assert_eq!(count(&mut s, &filter), found, "{filter}");
     }
@@ -239,4 +240,55 @@ fn letters_that_are_settled_are_purged_and_others_only_by_name() {
     assert_eq!(expect(&mut s, "purged", "fn_dead_letter_purge('1 day', '{\"job_kind\": \"y\"}')")["purged"], json!(0));
     assert_eq!(expect(&mut s, "purged", "fn_dead_letter_purge('1 day', '{\"job_kind\": \"x\"}')")["purged"], json!(1));
     refused(&mut s, "SELECT agentq.fn_dead_letter_purge('-1 day')", "22023", "must not be negative", "");
+}
+
+#[test]
+fn a_job_that_dies_again_keeps_its_place_and_its_count() {
+    let db = database();
+    let mut s = db.session();
+    buried(&mut s, "x", "");
+    let younger = s.enqueue("x");
+    let mut replays = Vec::new();
+    for _ in 0..2 {
+        expect(&mut s, "redriven", "fn_dead_letter_redrive(p_filter => '{}')");
+        // Before the younger one, each time.
+        let again = id(&expect(&mut s, "claimed", "fn_job_claim('bob', 'x')"));
+        assert_ne!(again, younger);
+        replays.push(s.text(&format!("SELECT replay_count FROM agentq.job WHERE job_id = '{again}'")));
+        expect(&mut s, "dead_letter", &format!("fn_job_fail_or_retry('{again}', 'bob', 'boom')"));
+    }
+    assert_eq!(replays, ["1", "2"]);
+    // A replay counts them, too.
+    let first = s.text(
+        "SELECT job_id FROM agentq.job WHERE replay_of IS NULL AND job_id IN (SELECT job_id FROM agentq.job_done)",
+    );
+    let careful = format!("fn_job_replay('{first}', p_options => '{{\"require_approval\": true}}')");
+    assert_eq!(s.call(&careful)["code"], "approval_required");
+}
+
+#[test]
+fn a_redrive_and_a_replay_of_one_job_do_not_meet_crosswise() {
+    let db = database();
+    let (mut a, mut b) = (db.session(), db.session());
+    let (job, letter) = buried(&mut a, "x", ", p_idempotency_key => 'k'");
+    a.run("BEGIN");
+    let again = id(&expect(&mut a, "redriven", &format!("fn_dead_letter_redrive('{letter}')")));
+    let replay = std::thread::spawn(move || b.call(&format!("fn_job_replay('{job}')")));
+    until_someone_waits(&mut db.session());
+    a.run("COMMIT");
+    let answer = replay.join().expect("no deadlock");
+    assert_eq!((answer["code"].clone(), id(&answer)), (json!("duplicate"), again));
+}
+
+#[test]
+fn a_purge_does_not_wait_for_a_replay() {
+    let db = database();
+    let (mut a, mut b) = (db.session(), db.session());
+    let (job, _) = buried(&mut a, "x", "");
+    a.run("BEGIN");
+    expect(&mut a, "replayed", &format!("fn_job_replay('{job}')"));
+    b.run("SET lock_timeout = '5s'");
+    assert_eq!(expect(&mut b, "purged", "fn_job_purge('0 s')")["purged"], json!(0));
+    a.run("COMMIT");
+    assert_eq!(expect(&mut b, "purged", "fn_job_purge('0 s')")["purged"], json!(1));
 }

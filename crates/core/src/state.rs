@@ -35,6 +35,8 @@ pub const ARROWS: &[(JobState, JobState, &str)] = &[
     (Leased, Failed, "fn_job_fail_or_retry"),
     (InProgress, Failed, "fn_job_fail_or_retry"),
     (RetryWaiting, Succeeded, "fn_job_reconcile"),
+    (RetryWaiting, Queued, "fn_job_reconcile"),
+    (RetryWaiting, DeadLetter, "fn_job_reconcile"),
     (Leased, Queued, "fn_job_release"),
     (InProgress, Queued, "fn_job_release"),
     (Queued, Cancelled, "fn_job_cancel"),

@@ -7,7 +7,8 @@ SELECT jsonb_build_object('ok', true, 'code', 'found',
         'cancel_requested', l.cancel_reason IS NOT NULL,
         'cancel_reason', nullif(coalesce(d.cancel_reason, l.cancel_reason), ''),
         'start_by', t.job->'start_by', 'finish_by', t.job->'finish_by',
-        'external_effects', coalesce((t.job->>'external_effects')::boolean, false), 'parked', t.job->'parked',
+        'external_effects', coalesce((t.job->>'external_effects')::boolean, false), 
+        'parked', CASE WHEN d.job_id IS NULL THEN t.job->'parked' END,
         'replay_of', t.job->'replay_of', 'replay_count', coalesce((t.job->>'replay_count')::integer, 0)),
     'attempts', coalesce((SELECT jsonb_agg(to_jsonb(a) - 'job_id' ORDER BY a.attempt_no)
                           FROM agentq.job_attempt a WHERE a.job_id = q.job_id), '[]'))

@@ -11,7 +11,7 @@ WITH old AS (
   AND (NOT $2 ? 'assigned_to' OR d.assigned_to = $2->>'assigned_to')
   AND (NOT $2 ? 'moved_after' OR d.moved_at > ($2->>'moved_after')::timestamptz)
   AND (NOT $2 ? 'moved_before' OR d.moved_at < ($2->>'moved_before')::timestamptz)
-  AND (NOT $2 ? 'job_ids' OR $2->'job_ids' ? d.job_id::text) END
+  AND (NOT $2 ? 'job_ids' OR lower($2->>'job_ids')::jsonb ? d.job_id::text) END
     LIMIT $3
     FOR UPDATE SKIP LOCKED
 ), gone AS (
