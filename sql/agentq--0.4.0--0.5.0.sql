@@ -116,19 +116,80 @@ SELECT error_class, retryable, aliases, description, true FROM agentq.fn_error_c
 SELECT pg_catalog.pg_extension_config_dump('agentq.error_class', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.retry_policy', '');
 
+-- How many jobs may run at once, by key.
+CREATE TABLE agentq.limit_rule (
+    limit_key       text COLLATE "C" NOT NULL,
+    max_concurrent  integer,
+    max_pending     integer,
+    taken_by_hand   integer NOT NULL DEFAULT 0,
+    pending_by_hand integer NOT NULL DEFAULT 0,
+    description     text,
+    created_at      timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
+    updated_at      timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
+    CONSTRAINT limit_rule_pkey PRIMARY KEY (limit_key),
+    CONSTRAINT limit_rule_key_check CHECK (btrim(limit_key) <> '' AND octet_length(limit_key) <= 100),
+    CONSTRAINT limit_rule_numbers_check CHECK (max_concurrent >= 0 AND max_pending >= 0 AND taken_by_hand >= 0 AND pending_by_hand >= 0)
+);
+COMMENT ON TABLE agentq.limit_rule IS 'How many jobs with a key may be held at once. Set with fn_limit_set. A key that ends with * is a rule for each key that begins so.';
+COMMENT ON COLUMN agentq.limit_rule.limit_key IS 'global, queue:<name>, kind:<name>, worker_type:<type>, worker:<type>:<owner>, or a key that jobs are enqueued with, such as tenant:42 or venture:7.';
+COMMENT ON COLUMN agentq.limit_rule.max_concurrent IS 'Jobs that may be held at once; NULL: any number.';
+COMMENT ON COLUMN agentq.limit_rule.max_pending IS 'Jobs that may wait at once, as fn_admission_check sees it; NULL: any number.';
+COMMENT ON COLUMN agentq.limit_rule.taken_by_hand IS 'Slots that something else than a job holds, as fn_adjust_concurrency says.';
+COMMENT ON COLUMN agentq.limit_rule.pending_by_hand IS 'Things that wait and are no jobs, as fn_adjust_concurrency says.';
+COMMENT ON COLUMN agentq.limit_rule.description IS 'What it is for.';
+COMMENT ON COLUMN agentq.limit_rule.created_at IS 'When it was made.';
+COMMENT ON COLUMN agentq.limit_rule.updated_at IS 'When it was last changed.';
+
+CREATE TRIGGER limit_rule_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.limit_rule
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();
+COMMENT ON TRIGGER limit_rule_changed ON agentq.limit_rule IS 'Makes every session read the rules again.';
+
+SELECT pg_catalog.pg_extension_config_dump('agentq.limit_rule', '');
+
 ALTER TABLE agentq.job
     ADD COLUMN start_by timestamptz,
     ADD COLUMN finish_by timestamptz,
     ADD COLUMN external_effects boolean,
     ADD COLUMN parked text,
     ADD COLUMN replay_of uuid,
-    ADD COLUMN replay_count integer;
+    ADD COLUMN replay_count integer,
+    ADD COLUMN limit_keys text[];
 COMMENT ON COLUMN agentq.job.start_by IS 'If it has not been claimed by then, it is given up.';
 COMMENT ON COLUMN agentq.job.finish_by IS 'If it has not finished by then, it is given up.';
 COMMENT ON COLUMN agentq.job.external_effects IS 'Whether it has effects outside that must not happen twice: if its lease expires, it is parked.';
 COMMENT ON COLUMN agentq.job.parked IS 'Why it waits for a person; NULL: it does not.';
 COMMENT ON COLUMN agentq.job.replay_of IS 'The job of which this one is another run.';
 COMMENT ON COLUMN agentq.job.replay_count IS 'How many runs of the same work came before; NULL: none.';
+COMMENT ON COLUMN agentq.job.limit_keys IS 'Keys of its own by which limits count it.';
+ALTER TABLE agentq.job_lease ADD COLUMN limits text[];
+COMMENT ON COLUMN agentq.job_lease.limits IS 'The keys of which it holds a slot.';
+
+-- A job goes here when a claim finds it and a limit has no slot for it, so that the next claims do not
+-- find it again. A claim takes it from here when there is a slot.
+CREATE TABLE agentq.job_blocked (
+    scheduled_at timestamptz NOT NULL,
+    queue_id     integer NOT NULL,
+    any_queue_id integer NOT NULL,
+    priority     integer NOT NULL,
+    job_id       uuid NOT NULL,
+    keyed        boolean NOT NULL,
+    job_kind     text COLLATE "C" NOT NULL,
+    blocked_by   text COLLATE "C" NOT NULL,
+    CONSTRAINT job_blocked_pkey PRIMARY KEY (job_id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX job_blocked_any_idx ON agentq.job_blocked (blocked_by, any_queue_id, priority, scheduled_at, job_id);
+CREATE INDEX job_blocked_kind_idx ON agentq.job_blocked (blocked_by, queue_id, job_kind, priority, scheduled_at, job_id);
+COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit.';
+COMMENT ON COLUMN agentq.job_blocked.scheduled_at IS 'As in job.';
+COMMENT ON COLUMN agentq.job_blocked.queue_id IS 'As in job.';
+COMMENT ON COLUMN agentq.job_blocked.any_queue_id IS 'The queue again, for claims of any kind.';
+COMMENT ON COLUMN agentq.job_blocked.priority IS 'As in job.';
+COMMENT ON COLUMN agentq.job_blocked.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_blocked.keyed IS 'Whether it has an idempotency key of its own.';
+COMMENT ON COLUMN agentq.job_blocked.job_kind IS 'As in job.';
+COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot.';
+
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_blocked', '');
 
 -- Only jobs that have a deadline have rows here. A row of a job that has finished goes when it falls due.
 CREATE TABLE agentq.job_deadline (
@@ -171,6 +232,49 @@ COMMENT ON COLUMN agentq.job_dead_letter.redriven_as IS 'The job as which it was
 COMMENT ON COLUMN agentq.job_dead_letter.redriven_at IS 'When that was.';
 
 -- Jobs that wait for a person have no time.
+CREATE OR REPLACE FUNCTION agentq.fn_queue_verify() RETURNS TABLE (problem text, job_id uuid)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH place AS (
+        SELECT r.job_id, 'ready' AS place FROM agentq.job_ready r
+        UNION ALL SELECT w.job_id, 'waiting' FROM agentq.job_waiting w
+        UNION ALL SELECT b.job_id, 'blocked' FROM agentq.job_blocked b
+        UNION ALL SELECT l.job_id, 'lease' FROM agentq.job_lease l
+        UNION ALL SELECT d.job_id, 'done' FROM agentq.job_done d
+    ), counted AS (
+        SELECT p.job_id, count(*) AS places, string_agg(p.place, ' and ' ORDER BY p.place) AS names
+        FROM place p GROUP BY p.job_id
+    )
+    SELECT 'the job is in ' || c.names, c.job_id FROM counted c WHERE c.places > 1
+    UNION ALL
+    SELECT 'a row in ' || c.names || ' has no job', c.job_id
+    FROM counted c WHERE NOT EXISTS (SELECT FROM agentq.job j WHERE j.job_id = c.job_id)
+    UNION ALL
+    SELECT 'the job is nowhere', j.job_id
+    FROM agentq.job j WHERE NOT EXISTS (SELECT FROM counted c WHERE c.job_id = j.job_id)
+    UNION ALL
+    SELECT 'the ready row does not agree with its job', r.job_id
+    FROM agentq.job_ready r JOIN agentq.job j ON j.job_id = r.job_id
+    WHERE (r.queue_id, r.any_queue_id, r.job_kind, r.priority, r.scheduled_at)
+        IS DISTINCT FROM (j.queue_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at)
+    UNION ALL
+    SELECT 'the waiting row does not agree with its job', w.job_id
+    FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id
+    WHERE w.scheduled_at IS DISTINCT FROM j.scheduled_at
+    UNION ALL
+    SELECT 'the blocked row does not agree with its job', b.job_id
+    FROM agentq.job_blocked b JOIN agentq.job j ON j.job_id = b.job_id
+    WHERE (b.queue_id, b.any_queue_id, b.job_kind, b.priority, b.scheduled_at)
+        IS DISTINCT FROM (j.queue_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at)
+    UNION ALL
+    SELECT 'an unfinished job does not hold its idempotency key', j.job_id
+    FROM agentq.job j WHERE j.idempotency_key IS NOT NULL
+        AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+        AND NOT EXISTS (SELECT FROM agentq.job_key k WHERE k.idempotency_key = j.idempotency_key AND k.job_id = j.job_id)
+    UNION ALL
+    SELECT 'a finished job still holds an idempotency key', k.job_id
+    FROM agentq.job_key k WHERE NOT EXISTS (SELECT FROM agentq.job j WHERE j.job_id = k.job_id)
+        OR EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = k.job_id)
+$$;
 CREATE OR REPLACE VIEW agentq.v_job_queue_backlog AS
 SELECT job_kind, state,
        count(*) AS row_count,
@@ -189,7 +293,8 @@ SELECT q.queue,
        l.jobs AS held,
        r.oldest AS oldest_ready_at,
        extract(epoch FROM (agentq.fn_clock_now() - r.oldest))::numeric(20, 3) AS oldest_ready_seconds,
-       w.next AS next_due_at
+       w.next AS next_due_at,
+       (SELECT count(*) FROM agentq.job_blocked b WHERE b.any_queue_id = q.queue_id) AS blocked
 FROM agentq.queue q
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(scheduled_at) AS oldest FROM agentq.job_ready
                     WHERE any_queue_id = q.queue_id) r
@@ -197,6 +302,7 @@ CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(w.scheduled_at) FILTER (WHERE i
                     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id) w
 CROSS JOIN LATERAL (SELECT count(*) AS jobs
                     FROM agentq.job_lease l JOIN agentq.job j ON j.job_id = l.job_id WHERE j.queue_id = q.queue_id) l;
+COMMENT ON COLUMN agentq.v_queue_depth.blocked IS 'Jobs that wait for a slot of a limit.';
 
 -- With more parameters than before.
 DROP FUNCTION agentq.fn_job_fail_or_retry;
@@ -298,6 +404,28 @@ SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'fn_job_reconcile_wrapper';
+CREATE FUNCTION agentq.fn_limit_set(
+	"p_key" TEXT,
+	"p_limit" jsonb
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_limit_set_wrapper';
+CREATE FUNCTION agentq.fn_limit_remove(
+	"p_key" TEXT
+) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_limit_remove_wrapper';
+CREATE FUNCTION agentq.fn_limit_counted(
+	"p_key" TEXT
+) RETURNS bigint
+VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_limit_counted_wrapper';
 
 COMMENT ON FUNCTION agentq.fn_error_class_defaults IS 'Every built-in class of errors.';
 COMMENT ON FUNCTION agentq.fn_job_fail_or_retry IS 'Ends an attempt without success. Verdict fail: the job waits as its retry policy or p_retry_after says, or ends in the dead letters; cancel: no other try, with a dead letter; discard: no other try and no dead letter; snooze: later, at no cost.';
@@ -310,6 +438,72 @@ COMMENT ON FUNCTION agentq.fn_dead_letter_redrive IS 'Enqueues dead letters anew
 COMMENT ON FUNCTION agentq.fn_dead_letter_purge IS 'Removes dead letters older than an age: those that are closed, resolved or abandoned, or those that a filter names.';
 COMMENT ON FUNCTION agentq.fn_job_replay IS 'Runs a finished job once more as a new one: from the beginning, its last checkpoint or a step.';
 COMMENT ON FUNCTION agentq.fn_job_reconcile IS 'Says what became of a job whose outcome was unknown: done, not_done, or retry.';
+COMMENT ON FUNCTION agentq.fn_limit_set IS 'Sets how many jobs with a key may be held at once, and may wait; a null takes a limit away. Jobs that are held already count.';
+COMMENT ON FUNCTION agentq.fn_limit_remove IS 'Removes a limit.';
+COMMENT ON FUNCTION agentq.fn_limit_counted IS 'Slots of a limit in use, as shared memory counts them; NULL: it does not.';
+
+-- What the rules of limit_rule come to.
+CREATE FUNCTION agentq.fn_limit_rule_of(p_key text) RETURNS text LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT r.limit_key FROM agentq.limit_rule r
+    WHERE r.limit_key = p_key OR (r.limit_key LIKE '%*' AND starts_with(p_key, left(r.limit_key, -1)))
+    ORDER BY r.limit_key = p_key DESC, length(r.limit_key) DESC
+    LIMIT 1
+$$;
+COMMENT ON FUNCTION agentq.fn_limit_rule_of(text) IS 'The rule that holds for a key: its own, or that of the longest pattern.';
+
+CREATE VIEW agentq.v_limit AS
+SELECT k.limit_key, r.limit_key AS rule, r.max_concurrent, r.max_pending, r.taken_by_hand,
+       coalesce(k.active, 0) AS active, coalesce(k.blocked, 0) AS blocked, c.counted
+FROM (
+    SELECT limit_key, sum(active)::bigint AS active, sum(blocked)::bigint AS blocked
+    FROM (
+        SELECT limit_key, 0 AS active, 0 AS blocked FROM agentq.limit_rule WHERE limit_key NOT LIKE '%*'
+        UNION ALL SELECT unnest(limits), 1, 0 FROM agentq.job_lease WHERE limits IS NOT NULL
+        UNION ALL SELECT blocked_by, 0, 1 FROM agentq.job_blocked
+    ) all_keys
+    GROUP BY limit_key
+) k
+LEFT JOIN agentq.limit_rule r ON r.limit_key = agentq.fn_limit_rule_of(k.limit_key)
+CROSS JOIN LATERAL (SELECT agentq.fn_limit_counted(k.limit_key) AS counted) c;
+COMMENT ON VIEW agentq.v_limit IS 'Each key of a limit that is in use, or has a rule of its own, with who holds and who waits for its slots.';
+COMMENT ON COLUMN agentq.v_limit.limit_key IS 'The key.';
+COMMENT ON COLUMN agentq.v_limit.rule IS 'The rule that holds for it; NULL: none any more.';
+COMMENT ON COLUMN agentq.v_limit.max_concurrent IS 'Jobs that may be held at once.';
+COMMENT ON COLUMN agentq.v_limit.max_pending IS 'Jobs that may wait at once.';
+COMMENT ON COLUMN agentq.v_limit.taken_by_hand IS 'Slots that something else than a job holds.';
+COMMENT ON COLUMN agentq.v_limit.active IS 'Leases that hold a slot.';
+COMMENT ON COLUMN agentq.v_limit.blocked IS 'Jobs that were found when all slots were taken, and wait for one.';
+COMMENT ON COLUMN agentq.v_limit.counted IS 'Slots in use as shared memory counts them; NULL: it does not. The same as active, but for claims and acks that are being committed.';
+
+CREATE FUNCTION agentq.fn_adjust_concurrency(p_scope text, p_scope_id uuid, p_active_delta integer, p_pending_delta integer)
+RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE agentq.limit_rule
+    SET taken_by_hand = greatest(0, taken_by_hand + coalesce(p_active_delta, 0)),
+        pending_by_hand = greatest(0, pending_by_hand + coalesce(p_pending_delta, 0)),
+        updated_at = agentq.fn_clock_now()
+    WHERE limit_key = CASE WHEN p_scope_id IS NULL THEN p_scope ELSE p_scope || ':' || p_scope_id END;
+    RETURN FOUND;
+END $$;
+COMMENT ON FUNCTION agentq.fn_adjust_concurrency(text, uuid, integer, integer) IS 'Counts slots that something else than a job takes or gives back: they are taken from the limit of that scope. False: there is no such rule.';
+
+CREATE FUNCTION agentq.fn_limit_preset() RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM agentq.fn_limit_set(p.limit_key, jsonb_strip_nulls(jsonb_build_object(
+        'max_concurrent', p.max_concurrent, 'max_pending', p.max_pending, 'description', p.description)))
+    FROM (VALUES
+        ('global', 200, 1000, 'all jobs'),
+        ('venture:*', 10, 50, 'each venture'),
+        ('stage:*', 20, NULL, 'each stage'),
+        ('worker:ceo_handler:*', 5, NULL, 'each CEO handler'),
+        ('worker:vp_handler:*', 10, NULL, 'each VP handler'),
+        ('worker:crew_executor:*', 1, NULL, 'each crew executor')
+    ) AS p (limit_key, max_concurrent, max_pending, description);
+    RETURN jsonb_build_object('ok', true, 'code', 'set', 'rules', 6);
+END $$;
+COMMENT ON FUNCTION agentq.fn_limit_preset() IS 'Sets limits that suit a fleet of agents: 200 jobs at once, 10 for each venture, 20 for each stage, 5, 10 and 1 for each CEO handler, VP handler and crew executor.';
 
 INSERT INTO agentq.config (key, value, description)
 SELECT key, value, description FROM agentq.fn_config_defaults() d
@@ -323,9 +517,11 @@ REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;
 
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT 'operator', 'EXECUTE', object
-FROM unnest(ARRAY['fn_error_class_set', 'fn_error_class_remove', 'fn_retry_policy_set', 'fn_retry_policy_remove', 'fn_dead_letter_redrive', 'fn_dead_letter_purge', 'fn_job_replay', 'fn_job_reconcile']) AS object;
+FROM unnest(ARRAY['fn_error_class_set', 'fn_error_class_remove', 'fn_retry_policy_set', 'fn_retry_policy_remove', 'fn_dead_letter_redrive', 'fn_dead_letter_purge', 'fn_job_replay', 'fn_job_reconcile', 'fn_limit_set', 'fn_limit_remove', 'fn_limit_counted', 'fn_limit_preset', 'fn_adjust_concurrency', 'fn_limit_rule_of']) AS object;
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT level, 'SELECT', object
-FROM unnest(ARRAY['reader', 'operator']) AS level CROSS JOIN unnest(ARRAY['error_class', 'retry_policy']) AS object;
+FROM unnest(ARRAY['reader', 'operator']) AS level CROSS JOIN unnest(ARRAY['error_class', 'retry_policy', 'limit_rule', 'v_limit']) AS object;
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT 'reader', 'EXECUTE', object FROM unnest(ARRAY['fn_limit_rule_of', 'fn_limit_counted']) AS object;
 -- Roles that have a level get what it has gained.
 UPDATE agentq.access_grant SET granted_at = granted_at;

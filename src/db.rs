@@ -156,6 +156,12 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
 }
 
 /// Whether the caller has opened a transaction, and so decides when it ends.
+/// Whether this server only replays what another one writes.
+pub fn is_on_standby() -> bool {
+    // SAFETY: reads a state of the server.
+    unsafe { pg_sys::RecoveryInProgress() }
+}
+
 pub fn is_in_transaction_block() -> bool {
     // SAFETY: reads the state of the transaction.
     unsafe { pg_sys::IsTransactionBlock() }

@@ -19,7 +19,8 @@ extension_sql_file!(
     name = "queue_failure",
     requires = ["queue_queue", queue::policies::fn_error_class_defaults],
 );
-extension_sql_file!("../sql/queue/domains.sql", name = "queue_domains", requires = ["queue_failure"]);
+extension_sql_file!("../sql/queue/limits.sql", name = "queue_limits", requires = ["queue_failure"]);
+extension_sql_file!("../sql/queue/domains.sql", name = "queue_domains", requires = ["queue_limits"]);
 extension_sql_file!("../sql/queue/job.sql", name = "queue_job", requires = ["queue_domains"]);
 extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job"]);
 extension_sql_file!("../sql/queue/heartbeat.sql", name = "queue_heartbeat", requires = ["queue_dead_letter"]);
@@ -46,5 +47,10 @@ extension_sql_file!(
         engine::status::fn_engine_state,
     ],
 );
-extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["engine_engine"]);
+extension_sql_file!(
+    "../sql/queue/limit_views.sql",
+    name = "queue_limit_views",
+    requires = ["engine_engine", queue::limits::fn_limit_set, queue::limits::fn_limit_counted],
+);
+extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["queue_limit_views"]);
 extension_sql_file!("../sql/functions.sql", name = "functions", finalize);

@@ -22,7 +22,7 @@ FROM (VALUES
         'fn_job_snooze', 'fn_job_get',
         'fn_queue_heartbeat_tick', 'fn_clock_now', 'fn_version']),
     ('reader', ARRAY['fn_vacuum_state', 'fn_job_get', 'fn_config_get', 'fn_queue_stale_check', 'fn_queue_verify', 'fn_clock_now', 'fn_version',
-        'fn_schedule_upcoming', 'fn_engine_live', 'fn_engine_state']),
+        'fn_schedule_upcoming', 'fn_engine_live', 'fn_engine_state', 'fn_limit_rule_of', 'fn_limit_counted']),
     ('operator', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_claim', 'fn_job_claim_batch', 'fn_job_start',
         'fn_job_heartbeat', 'fn_job_ack', 'fn_job_ack_batch', 'fn_job_ack_and_claim',
         'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze',
@@ -32,7 +32,8 @@ FROM (VALUES
         'fn_schedule_set', 'fn_schedule_pause', 'fn_schedule_resume', 'fn_schedule_remove', 'fn_schedule_upcoming',
         'fn_handler_register', 'fn_handler_remove', 'fn_engine_tick', 'fn_engine_chore_set', 'fn_engine_live', 'fn_engine_state',
         'fn_vacuum_state', 'fn_error_class_set', 'fn_error_class_remove', 'fn_retry_policy_set', 'fn_retry_policy_remove',
-        'fn_dead_letter_redrive', 'fn_dead_letter_purge', 'fn_job_replay', 'fn_job_reconcile'])
+        'fn_dead_letter_redrive', 'fn_dead_letter_purge', 'fn_job_replay', 'fn_job_reconcile', 'fn_limit_set', 'fn_limit_remove',
+        'fn_limit_preset', 'fn_adjust_concurrency', 'fn_limit_rule_of', 'fn_limit_counted'])
 ) AS l(level, objects)
 CROSS JOIN LATERAL unnest(l.objects) AS object;
 
@@ -41,7 +42,7 @@ SELECT level, 'SELECT', object
 FROM unnest(ARRAY['reader', 'operator']) AS level
 CROSS JOIN unnest(ARRAY['job_queue', 'job_attempt', 'job_dead_letter', 'queue_heartbeat', 'queue', 'config',
     'v_queue_health', 'v_queue_depth', 'v_job_queue_backlog', 'v_job_dead_letter_summary', 'event', 'metric', 'schedule',
-    'v_schedule', 'job_handler', 'engine_chore', 'v_engine_chore', 'v_engine_status', 'error_class', 'retry_policy']) AS object;
+    'v_schedule', 'job_handler', 'engine_chore', 'v_engine_chore', 'v_engine_status', 'error_class', 'retry_policy', 'limit_rule', 'v_limit']) AS object;
 
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT 'operator', privilege, 'job_queue' FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) AS privilege;

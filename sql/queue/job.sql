@@ -3,10 +3,11 @@
 --
 --   job_ready    may run now; a claim deletes from it and nothing else walks over it
 --   job_waiting  may run later (scheduled, snoozed, retry_waiting); moved to job_ready when due
+--   job_blocked  may run now, but a limit has no slot for it
 --   job_lease    held by a worker
 --   job_done     finished; append-only, with the attempt that succeeded
 --
--- A job is in exactly one of the four. fn_queue_verify() looks for any that is not. The place is
+-- A job is in exactly one of the five. fn_queue_verify() looks for any that is not. The place is
 -- found from the job itself: job_ready and job_waiting repeat priority and scheduled_at of `job`,
 -- so neither needs an index on job_id. There are no foreign keys between them: each would lock the
 -- parent row on every claim.
@@ -37,6 +38,7 @@ CREATE TABLE agentq.job (
     parked          text,
     replay_of       uuid,
     replay_count    integer,
+    limit_keys      text[],
     CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
@@ -65,6 +67,7 @@ COMMENT ON COLUMN agentq.job.external_effects IS 'Whether it has effects outside
 COMMENT ON COLUMN agentq.job.parked IS 'Why it waits for a person; NULL: it does not.';
 COMMENT ON COLUMN agentq.job.replay_of IS 'The job of which this one is another run.';
 COMMENT ON COLUMN agentq.job.replay_count IS 'How many runs of the same work came before; NULL: none.';
+COMMENT ON COLUMN agentq.job.limit_keys IS 'Keys of its own by which limits count it.';
 
 CREATE TABLE agentq.job_ready (
     scheduled_at timestamptz NOT NULL,
@@ -98,6 +101,31 @@ COMMENT ON TABLE agentq.job_waiting IS 'Storage: jobs that may run later, kept o
 COMMENT ON COLUMN agentq.job_waiting.scheduled_at IS 'As in job.';
 COMMENT ON COLUMN agentq.job_waiting.job_id IS 'The job.';
 
+-- A job goes here when a claim finds it and a limit has no slot for it, so that the next claims do not
+-- find it again. A claim takes it from here when there is a slot.
+CREATE TABLE agentq.job_blocked (
+    scheduled_at timestamptz NOT NULL,
+    queue_id     integer NOT NULL,
+    any_queue_id integer NOT NULL,
+    priority     integer NOT NULL,
+    job_id       uuid NOT NULL,
+    keyed        boolean NOT NULL,
+    job_kind     text COLLATE "C" NOT NULL,
+    blocked_by   text COLLATE "C" NOT NULL,
+    CONSTRAINT job_blocked_pkey PRIMARY KEY (job_id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX job_blocked_any_idx ON agentq.job_blocked (blocked_by, any_queue_id, priority, scheduled_at, job_id);
+CREATE INDEX job_blocked_kind_idx ON agentq.job_blocked (blocked_by, queue_id, job_kind, priority, scheduled_at, job_id);
+COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit.';
+COMMENT ON COLUMN agentq.job_blocked.scheduled_at IS 'As in job.';
+COMMENT ON COLUMN agentq.job_blocked.queue_id IS 'As in job.';
+COMMENT ON COLUMN agentq.job_blocked.any_queue_id IS 'The queue again, for claims of any kind.';
+COMMENT ON COLUMN agentq.job_blocked.priority IS 'As in job.';
+COMMENT ON COLUMN agentq.job_blocked.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_blocked.keyed IS 'Whether it has an idempotency key of its own.';
+COMMENT ON COLUMN agentq.job_blocked.job_kind IS 'As in job.';
+COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot.';
+
 CREATE TABLE agentq.job_lease (
     job_id        uuid NOT NULL,
     lease_token   uuid NOT NULL,
@@ -107,6 +135,7 @@ CREATE TABLE agentq.job_lease (
     keyed         boolean NOT NULL,
     lease_owner   agentq.job_name NOT NULL,
     cancel_reason text,
+    limits        text[],
     CONSTRAINT job_lease_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 -- No index on lease_until: with one, every claim would pay for what hardly any needs, and a
@@ -121,6 +150,7 @@ COMMENT ON COLUMN agentq.job_lease.started_at IS 'When the holder said it had be
 COMMENT ON COLUMN agentq.job_lease.lease_owner IS 'Who holds it.';
 COMMENT ON COLUMN agentq.job_lease.cancel_reason IS 'Why it is to be cancelled, empty if nobody said; NULL: it is not.';
 COMMENT ON COLUMN agentq.job_lease.keyed IS 'Whether an ack must free its idempotency key.';
+COMMENT ON COLUMN agentq.job_lease.limits IS 'The keys of which it holds a slot.';
 
 CREATE TABLE agentq.job_done (
     job_id      uuid NOT NULL,
@@ -234,3 +264,4 @@ SELECT pg_catalog.pg_extension_config_dump('agentq.job_attempt_log', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_key', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_checkpoint', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_deadline', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_blocked', '');

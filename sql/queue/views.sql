@@ -134,7 +134,8 @@ SELECT q.queue,
        l.jobs AS held,
        r.oldest AS oldest_ready_at,
        extract(epoch FROM (agentq.fn_clock_now() - r.oldest))::numeric(20, 3) AS oldest_ready_seconds,
-       w.next AS next_due_at
+       w.next AS next_due_at,
+       (SELECT count(*) FROM agentq.job_blocked b WHERE b.any_queue_id = q.queue_id) AS blocked
 FROM agentq.queue q
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(scheduled_at) AS oldest FROM agentq.job_ready
                     WHERE any_queue_id = q.queue_id) r
@@ -151,6 +152,7 @@ COMMENT ON COLUMN agentq.v_queue_depth.held IS 'Jobs that a worker holds.';
 COMMENT ON COLUMN agentq.v_queue_depth.oldest_ready_at IS 'Since when the oldest ready job may run.';
 COMMENT ON COLUMN agentq.v_queue_depth.oldest_ready_seconds IS 'How long that is.';
 COMMENT ON COLUMN agentq.v_queue_depth.next_due_at IS 'When the next waiting job may run.';
+COMMENT ON COLUMN agentq.v_queue_depth.blocked IS 'Jobs that wait for a slot of a limit.';
 
 CREATE VIEW agentq.v_job_dead_letter_summary AS
 SELECT job_kind, triage_status,
@@ -176,6 +178,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH place AS (
         SELECT r.job_id, 'ready' AS place FROM agentq.job_ready r
         UNION ALL SELECT w.job_id, 'waiting' FROM agentq.job_waiting w
+        UNION ALL SELECT b.job_id, 'blocked' FROM agentq.job_blocked b
         UNION ALL SELECT l.job_id, 'lease' FROM agentq.job_lease l
         UNION ALL SELECT d.job_id, 'done' FROM agentq.job_done d
     ), counted AS (
@@ -198,6 +201,11 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT 'the waiting row does not agree with its job', w.job_id
     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id
     WHERE w.scheduled_at IS DISTINCT FROM j.scheduled_at
+    UNION ALL
+    SELECT 'the blocked row does not agree with its job', b.job_id
+    FROM agentq.job_blocked b JOIN agentq.job j ON j.job_id = b.job_id
+    WHERE (b.queue_id, b.any_queue_id, b.job_kind, b.priority, b.scheduled_at)
+        IS DISTINCT FROM (j.queue_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at)
     UNION ALL
     SELECT 'an unfinished job does not hold its idempotency key', j.job_id
     FROM agentq.job j WHERE j.idempotency_key IS NOT NULL

@@ -1,6 +1,7 @@
-//! What the tables `error_class` and `retry_policy` say, as a session keeps it.
+//! What the tables `error_class`, `retry_policy` and `limit_rule` say, as a session keeps it.
 
 use agentq_core::error_class::{self, normal};
+use agentq_core::limits::Rule;
 use agentq_core::retry::{Backoff, Policy, Shape};
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,6 +46,22 @@ pub struct Row {
     retryable: Option<Vec<String>>,
     non_retryable: Option<Vec<String>>,
     requires_idempotency_key: Option<bool>,
+}
+
+/// A row of `limit_rule`.
+#[derive(Deserialize)]
+pub struct LimitRow {
+    limit_key: String,
+    max_concurrent: Option<u32>,
+    max_pending: Option<u32>,
+    taken_by_hand: u32,
+}
+
+impl LimitRow {
+    pub fn rule(self) -> (String, Rule) {
+        let LimitRow { limit_key, max_concurrent, max_pending, taken_by_hand } = self;
+        (limit_key, Rule { max_concurrent, max_pending, taken_by_hand })
+    }
 }
 
 impl Policies {

@@ -4,9 +4,10 @@
 //! server carries that to every session with the commit, and the callback here drops the copy: no
 //! polling, no shared memory, and it works on a standby too.
 
-use super::policies::{ClassRow, Policies, Row};
+use super::policies::{ClassRow, LimitRow, Policies, Row};
 use crate::db::{self, statement};
 use agentq_core::config;
+use agentq_core::limits::Rules;
 use pgrx::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;
@@ -56,13 +57,14 @@ pub struct Settings {
     pub max_crashes: i64,
     pub replay_needs_approval: bool,
     pub policies: Policies,
+    pub limits: Rules,
     /// Whether the schema has what jobs are given up with since 0.5.0.
     pub has_policies: bool,
 }
 
 thread_local! {
     static COPY: RefCell<Option<Rc<Settings>>> = const { RefCell::new(None) };
-    static WATCHED: Cell<[pg_sys::Oid; 4]> = const { Cell::new([pg_sys::InvalidOid; 4]) };
+    static WATCHED: Cell<[pg_sys::Oid; 5]> = const { Cell::new([pg_sys::InvalidOid; 5]) };
     static CHANGES: Cell<u64> = const { Cell::new(0) };
     static LISTENING: Cell<bool> = const { Cell::new(false) };
 }
@@ -98,17 +100,20 @@ impl Settings {
     fn load() -> Settings {
         let (oids, config, queues, policies) = db::connect(|db| {
             let row = db.run(&SETTINGS_LOAD, &[]);
-            let oids: [Option<pg_sys::Oid>; 4] = [row.get(1), row.get(2), row.get(3), row.get(4)];
-            let (config, queues) = (row.must::<pgrx::JsonB>(5).0, row.must::<pgrx::JsonB>(6).0);
+            let oids: [Option<pg_sys::Oid>; 5] = [row.get(1), row.get(2), row.get(3), row.get(4), row.get(5)];
+            let (config, queues) = (row.must::<pgrx::JsonB>(6).0, row.must::<pgrx::JsonB>(7).0);
             let policies = oids[3].map(|_| {
                 let row = db.run(&POLICIES_LOAD, &[]);
                 let classes: Vec<ClassRow> = serde_json::from_value(row.must::<pgrx::JsonB>(1).0).unwrap_or_default();
                 let rows: Vec<Row> = serde_json::from_value(row.must::<pgrx::JsonB>(2).0).unwrap_or_default();
-                Policies::new(classes, rows)
+                let limits: Vec<LimitRow> = serde_json::from_value(row.must::<pgrx::JsonB>(3).0).unwrap_or_default();
+                (Policies::new(classes, rows), Rules::new(limits.into_iter().map(LimitRow::rule)))
             });
             (oids.map(|oid| oid.unwrap_or(pg_sys::InvalidOid)), config, queues, policies)
         });
         WATCHED.set(oids);
+        let has_policies = policies.is_some();
+        let (policies, limits) = policies.unwrap_or_default();
         // The first call of a session: if nobody has told the launcher of this database, it is told now.
         crate::shared::seats::want();
         let config: HashMap<String, Value> = serde_json::from_value(config).unwrap_or_default();
@@ -132,8 +137,9 @@ impl Settings {
             stale_threshold_seconds: number(config::STALE_THRESHOLD) as i32,
             max_crashes: number(config::MAX_CRASHES),
             replay_needs_approval: flag(config::REPLAY_NEEDS_APPROVAL),
-            has_policies: policies.is_some(),
-            policies: policies.unwrap_or_default(),
+            has_policies,
+            policies,
+            limits,
             queues: queues.into_iter().map(|q| (q.queue.clone(), Rc::new(q))).collect(),
             config,
         }

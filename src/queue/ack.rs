@@ -1,10 +1,10 @@
 //! Acks: the lease goes, the job is done. Fenced by owner and token.
 
-use super::answer;
 use super::batch::{LARGEST_BATCH, not_a_list, too_many};
 use super::enqueue::parse_id;
 use super::hints::has_fixed_snapshot;
 use super::rows::{job, job_done, job_key, job_lease};
+use super::{answer, limits};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
@@ -181,7 +181,12 @@ impl<'a> Acking<'a> {
             {
                 return None;
             }
+            let slots = lease.texts(job_lease::limits);
+            if !slots.is_empty() {
+                limits::count_first();
+            }
             if self.leases.delete(&lease, true) == Deleted::Yes {
+                limits::free(&slots);
                 if lease.bool(job_lease::keyed) {
                     free_key(ack.job_id, &moment);
                 }

@@ -8,8 +8,9 @@ use super::deadlines::{self, Missed};
 use super::enqueue::find_queue;
 use super::hints::{self, Look, Reading};
 use super::lane::{Cursor, Lane, Taken};
+use super::limits::{self, Slots, Worker};
 use super::place::{self, Due, Place};
-use super::rows::{job, job_checkpoint, job_lease, job_ready};
+use super::rows::{job, job_blocked, job_checkpoint, job_lease, job_ready};
 use super::{answer, reap, unflushed, wait};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
@@ -20,22 +21,23 @@ use crate::json::{self, Jsonb};
 use crate::shared::seats;
 use crate::table::{self, Moment, Row, Scan, Table};
 use agentq_core::jsonb::{Container, Item};
+use agentq_core::limits::Rules;
 use agentq_core::mark::{Position, Slot};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 /// Jobs that a claim moves from waiting to ready at most. Enough to get the order right when many
 /// fall due together; bounded, because others see them only when the claim commits.
 const PROMOTE_AT_MOST: i64 = 1_000;
 
-/// How often a claim looks again because all it found had missed their deadline. What is left is the
+/// How often a claim looks again because all it found had missed their deadline, or had no slot. What is left is the
 /// engine's, or the next claim's.
 const LATE_AT_MOST: usize = 100;
 
@@ -48,8 +50,11 @@ struct Claim<'a> {
     default_lease: i32,
     /// Whether the transaction may go on for long after the claim.
     lingers: bool,
-    /// Whether a job was found that has missed its deadline.
+    /// Whether a job was found that has missed its deadline, or for which a limit has no slot.
     found_late: Cell<bool>,
+    worker_type: Option<String>,
+    /// The keys of limits that kept it from jobs.
+    limited_by: RefCell<BTreeSet<String>>,
 }
 
 /// What came of a claim.
@@ -105,9 +110,10 @@ pub fn claim(
         let wait = wait.map_or(0, |wait| check_wait(&wait).or_raise());
         let options = options.map(|o| o.parse("p_options").or_raise());
         let all = lanes(settings, kind, &options).or_raise();
+        let worker_type = worker_type(&options).or_raise();
         let (paused, lanes): (Vec<_>, Vec<_>) = all.into_iter().partition(|lane| lane.queue.paused);
         if wait == 0 && lanes.is_empty() {
-            return empty(batch.is_some(), &paused);
+            return empty(batch.is_some(), &paused, &BTreeSet::new());
         }
         table::must_write(c"fn_job_claim()");
         let claim = |lanes, lingers| Claim {
@@ -119,9 +125,15 @@ pub fn claim(
             default_lease: settings.lease_seconds,
             lingers,
             found_late: Cell::default(),
+            worker_type: worker_type.clone(),
+            limited_by: RefCell::default(),
         };
+        let mut limited = BTreeSet::new();
         let held = if wait == 0 {
-            claim(lanes, db::is_in_transaction_block()).run().held
+            let claim = claim(lanes, db::is_in_transaction_block());
+            let run = claim.run();
+            limited = claim.limited_by.into_inner();
+            run.held
         } else {
             let tags: Vec<u64> = lanes.iter().chain(&paused).map(|lane| lane.name().tag()).collect();
             // The queues may be paused or resumed meanwhile, so the lanes are asked for anew.
@@ -132,7 +144,7 @@ pub fn claim(
             })
         };
         match batch {
-            _ if held.is_empty() => empty(batch.is_some(), &paused),
+            _ if held.is_empty() => empty(batch.is_some(), &paused, &limited),
             None => Jsonb::from_container(&held[0].document),
             Some(_) => several(&held),
         }
@@ -163,7 +175,7 @@ pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option
     let settings = Settings::current();
     let lanes = lanes.iter().filter_map(|(queue, kind)| {
         let queue = settings.queue(queue).filter(|queue| !queue.paused)?;
-        Some(Lane { queue: Rc::clone(queue), kind: Some((*kind).to_owned()) })
+        Some(Lane { queue: Rc::clone(queue), kind: Some((*kind).to_owned()), blocked_by: None })
     });
     let claim = Claim {
         owner,
@@ -174,6 +186,8 @@ pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option
         default_lease: settings.lease_seconds,
         lingers: false,
         found_late: Cell::default(),
+        worker_type: None,
+        limited_by: RefCell::default(),
     };
     if claim.lanes.is_empty() {
         return None;
@@ -191,7 +205,7 @@ fn several(held: &[Held]) -> Jsonb {
     ]))
 }
 
-fn empty(batch: bool, paused: &[Lane]) -> Jsonb {
+fn empty(batch: bool, paused: &[Lane], limited: &BTreeSet<String>) -> Jsonb {
     let mut answer = json!({"ok": true, "code": "empty"});
     if batch {
         answer["count"] = json!(0);
@@ -201,6 +215,9 @@ fn empty(batch: bool, paused: &[Lane]) -> Jsonb {
         let mut names: Vec<_> = paused.iter().map(|lane| lane.queue.queue.clone()).collect();
         names.dedup();
         answer["paused"] = json!(names);
+    }
+    if !limited.is_empty() {
+        answer["limited"] = json!(limited);
     }
     Jsonb::from_value(answer)
 }
@@ -213,7 +230,7 @@ fn lanes(settings: &Settings, kind: Option<&str>, options: &Option<Value>) -> Re
         let Value::Object(map) = options else {
             return Err(payload::refuse_not_object("p_options", "this"));
         };
-        input::known_options("p_options", map.keys(), &["queues", "kinds"])?;
+        input::known_options("p_options", map.keys(), &["queues", "kinds", "worker_type"])?;
         if let Some(names) = names(options, "queues")? {
             queues = names;
         }
@@ -233,9 +250,21 @@ fn lanes(settings: &Settings, kind: Option<&str>, options: &Option<Value>) -> Re
     let mut lanes = Vec::with_capacity(kinds.len() * queues.len());
     for name in &queues {
         let queue = find_queue(settings, name)?;
-        lanes.extend(kinds.iter().map(|kind| Lane { queue: Rc::clone(queue), kind: kind.clone() }));
+        let lane = |kind: &Option<String>| Lane { queue: Rc::clone(queue), kind: kind.clone(), blocked_by: None };
+        lanes.extend(kinds.iter().map(lane));
     }
     Ok(lanes)
+}
+
+/// The type of worker that the options name.
+fn worker_type(options: &Option<Value>) -> Result<Option<String>, Refusal> {
+    match options.as_ref().and_then(|options| options.get("worker_type")) {
+        None | Some(Value::Null) => Ok(None),
+        Some(name) => {
+            let name = input::name("the option \"worker_type\"", name.as_str().unwrap_or_default(), 60)?;
+            Ok(Some(name.to_owned()))
+        }
+    }
 }
 
 /// A list of distinct names in the options.
@@ -298,42 +327,84 @@ impl Claim<'_> {
     /// Scans from the marks, or in full if there are none, or if this transaction has put rows in
     /// that the marks do not know. A scan that finds nothing is made again in full.
     fn scan(&self, full: bool) -> Vec<Held> {
-        let mut readings: Vec<Reading> = self.lanes.iter().map(|lane| Reading::of(lane.name())).collect();
+        // Before the rules are read, so that a change of them waits for this claim, or is seen by it.
+        let leases = Table::open(&job_lease::TABLE);
+        let settings = Settings::current();
+        let mut slots = (!settings.limits.is_empty()).then(|| Slots::open(&settings.limits));
+        let lanes = match &slots {
+            None => self.lanes.clone(),
+            Some(slots) => self.lanes_with_slots(&settings.limits, slots),
+        };
+        if lanes.is_empty() {
+            return Vec::new();
+        }
+        let mut readings: Vec<Reading> = lanes.iter().map(|lane| Reading::of(lane.name())).collect();
         let marks: Vec<Option<Vec<Slot>>> =
             readings.iter_mut().map(|reading| reading.slots.take().filter(|_| !full)).collect();
         let looked = marks.iter().all(Option::is_none);
-        let held = self.take(&mut readings, marks);
-        if !held.is_empty() || looked || !readings.iter().all(|reading| reading.may_look) {
+        let mut found = Found { lanes: &lanes, leases: &leases, rules: &settings.limits, slots: &mut slots };
+        let held = self.take(&mut found, &mut readings, marks);
+        let found_any = !held.is_empty() || self.found_late.get();
+        if found_any || looked || !readings.iter().all(|reading| reading.may_look) {
             return held;
         }
-        self.take(&mut readings, vec![None; self.lanes.len()])
+        self.take(&mut found, &mut readings, vec![None; lanes.len()])
+    }
+
+    fn worker(&self) -> Worker<'_> {
+        Worker { owner: self.owner, worker_type: self.worker_type.as_deref() }
+    }
+
+    /// The lanes that have a slot for every job in them, as far as that can be said of all; and those of jobs
+    /// that waited for a slot that is there now.
+    fn lanes_with_slots(&self, rules: &Rules, slots: &Slots) -> Vec<Lane> {
+        let mut open = Vec::with_capacity(self.lanes.len());
+        for lane in &self.lanes {
+            let keys = limits::limited(rules, self.worker().wide_keys(&lane.queue.queue, lane.kind.as_deref()));
+            match slots.full(&keys) {
+                Some(key) => drop(self.limited_by.borrow_mut().insert(key.to_owned())),
+                None => open.push(lane.clone()),
+            }
+        }
+        let keys = slots.open_keys(rules);
+        let blocked = open
+            .iter()
+            .flat_map(|lane| keys.iter().map(move |key| Lane { blocked_by: Some(key.clone()), ..lane.clone() }));
+        let blocked: Vec<Lane> = blocked.collect();
+        open.extend(blocked);
+        open
     }
 
     /// Takes the first jobs from these slots on. A lane without slots is looked at first.
-    fn take(&self, readings: &mut [Reading], slots: Vec<Option<Vec<Slot>>>) -> Vec<Held> {
+    fn take(&self, found: &mut Found<'_>, readings: &mut [Reading], slots: Vec<Option<Vec<Slot>>>) -> Vec<Held> {
+        let lanes = found.lanes;
         let looks: Vec<Option<Look>> = readings
             .iter_mut()
             .zip(&slots)
             .map(|(reading, slots)| slots.is_none().then(|| reading.begin_look()))
             .collect();
         let ready = Table::open(&job_ready::TABLE);
+        let blocked = lanes.iter().any(|lane| lane.blocked_by.is_some()).then(|| Table::open(&job_blocked::TABLE));
+        let table = |lane: &Lane| match &blocked {
+            Some(blocked) if lane.blocked_by.is_some() => blocked,
+            _ => &ready,
+        };
         let moment = Moment::now();
         let slots: Vec<Vec<Slot>> = slots
             .into_iter()
-            .zip(self.lanes.iter().zip(&*readings).zip(&looks))
+            .zip(lanes.iter().zip(&*readings).zip(&looks))
             .map(|(slots, ((lane, reading), look))| {
                 slots.unwrap_or_else(|| {
-                    let found = lane.look(&ready, &moment);
+                    let found = lane.look(table(lane), &moment);
                     look.iter().for_each(|look| reading.learn(look, &found));
                     found
                 })
             })
             .collect();
-        let mut cursors: Vec<Cursor<'_>> = self
-            .lanes
+        let mut cursors: Vec<Cursor<'_>> = lanes
             .iter()
             .zip(&slots)
-            .map(|(lane, slots)| Cursor::new(lane, &ready, &moment, slots, self.limit == 1))
+            .map(|(lane, slots)| Cursor::new(lane, table(lane), &moment, slots, self.limit == 1))
             .collect();
         let taken = self.first_of(&mut cursors);
         for (number, (reading, slots)) in readings.iter().zip(&slots).enumerate() {
@@ -345,7 +416,7 @@ impl Claim<'_> {
             }
         }
         drop(cursors);
-        self.hold(taken, &moment)
+        self.hold(found, taken, &moment)
     }
 
     /// The first ready jobs over all cursors, taken one after the other; each with its lane.
@@ -376,17 +447,18 @@ impl Claim<'_> {
     }
 
     /// Leases the jobs that were taken, and reads them.
-    fn hold(&self, taken: Vec<(usize, Taken)>, moment: &Moment) -> Vec<Held> {
+    fn hold(&self, found: &mut Found<'_>, taken: Vec<(usize, Taken)>, moment: &Moment) -> Vec<Held> {
         if taken.is_empty() {
             return Vec::new();
         }
-        let (leases, jobs) = (Table::open(&job_lease::TABLE), Table::open(&job::TABLE));
+        let jobs = Table::open(&job::TABLE);
         let mut body: Option<Scan<'_>> = None;
         let mut held = Vec::with_capacity(taken.len());
         let mut rows = Vec::with_capacity(taken.len());
         let mut late: Vec<(Uuid, Missed)> = Vec::new();
+        let mut blocked: Vec<(Place, bool)> = Vec::new();
         for (lane, taken) in taken {
-            let lane = &self.lanes[lane];
+            let lane = &found.lanes[lane];
             let id = taken.place.job_id;
             let body = match &mut body {
                 Some(body) => {
@@ -403,27 +475,79 @@ impl Claim<'_> {
                 late.push((id, missed));
                 continue;
             }
+            let slots = match found.take_slots(self, lane, &taken, body) {
+                Ok(slots) => slots,
+                Err(key) => {
+                    blocked.push((Place { blocked_by: Some(key), ..taken.place }, taken.keyed));
+                    continue;
+                }
+            };
             let lease = Lease { owner: self.owner, token: new_token(), until: self.lease_until(lane) };
-            rows.push(
-                Row::of(&job_lease::TABLE)
-                    .set(job_lease::job_id, id)
-                    .set(job_lease::lease_token, lease.token)
-                    .set(job_lease::lease_until, timestamp(lease.until))
-                    .set(job_lease::picked_at, timestamp(self.now))
-                    .set(job_lease::keyed, taken.keyed)
-                    .set(job_lease::lease_owner, self.owner),
-            );
+            let row = Row::of(&job_lease::TABLE)
+                .set(job_lease::job_id, id)
+                .set(job_lease::lease_token, lease.token)
+                .set(job_lease::lease_until, timestamp(lease.until))
+                .set(job_lease::picked_at, timestamp(self.now))
+                .set(job_lease::keyed, taken.keyed)
+                .set(job_lease::lease_owner, self.owner);
+            rows.push(if slots.is_empty() { row } else { row.set(job_lease::limits, slots) });
             let document = document(body, &lane.queue.queue, &lease, moment);
             held.push(Held { job_id: id, token: lease.token, kind: taken.place.job_kind, document });
         }
         if !rows.is_empty() {
-            leases.insert_all(&rows);
+            found.leases.insert_all(&rows);
         }
         if !late.is_empty() {
             self.found_late.set(true);
             db::connect(|db| late.iter().for_each(|(id, missed)| deadlines::give_up(db, *id, *missed, self.now)));
         }
+        if !blocked.is_empty() {
+            self.found_late.set(true);
+            self.put_aside(blocked);
+        }
         held
+    }
+
+    /// Puts jobs for which a limit has no slot where the next claims do not find them.
+    fn put_aside(&self, blocked: Vec<(Place, bool)>) {
+        hints::announce();
+        let rows: Vec<Row> = blocked.iter().map(|(place, keyed)| place.blocked_row(*keyed)).collect();
+        Table::open(&job_blocked::TABLE).insert_all(&rows);
+        for (place, _) in &blocked {
+            place.entered_blocked();
+            self.limited_by.borrow_mut().extend(place.blocked_by.clone());
+        }
+    }
+}
+
+/// Where a claim looks, and what it may take.
+struct Found<'a> {
+    lanes: &'a [Lane],
+    leases: &'a Table,
+    rules: &'a Rules,
+    /// None: there are no limits.
+    slots: &'a mut Option<Slots>,
+}
+
+impl Found<'_> {
+    /// Takes a slot of each key of the job that has a limit, and names them; or says which has none left.
+    fn take_slots(
+        &mut self,
+        claim: &Claim<'_>,
+        lane: &Lane,
+        taken: &Taken,
+        body: &Scan<'_>,
+    ) -> Result<Vec<String>, String> {
+        let Some(slots) = self.slots else { return Ok(Vec::new()) };
+        let mut keys = claim.worker().wide_keys(&lane.queue.queue, Some(&taken.place.job_kind));
+        if !body.is_null(job::limit_keys) {
+            keys.extend(body.texts(job::limit_keys));
+        }
+        let wanted = limits::limited(self.rules, keys);
+        match slots.take(&wanted) {
+            Ok(()) => Ok(wanted.into_iter().map(|(key, _)| key).collect()),
+            Err(full) => Err(wanted[full].0.clone()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Jobs that were not begun, or not finished, in time are given up: by the engine when the time has
 //! come, and by a claim that would otherwise hand one out.
 
+use super::limits;
 use super::rows::job;
 use super::settle::{self, Ending, Found};
 use crate::base::clock::{Micros, timestamp};
@@ -56,6 +57,7 @@ pub fn enforce(now: Micros, limit: i64) -> usize {
             let missed = if row.must::<bool>(3) { Missed::Start(at) } else { Missed::Finish(at) };
             due.push((row.must::<Uuid>(1), missed, row.must::<bool>(4)));
         });
+        limits::hold_still();
         let mut over = 0;
         for (job_id, missed, concerns) in due {
             if concerns && db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {

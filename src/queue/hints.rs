@@ -47,6 +47,8 @@ pub fn has_fixed_snapshot() -> bool {
 pub enum LaneName<'a> {
     Kind(i32, &'a str),
     Any(i32),
+    /// Jobs of a queue, of one kind or any, that wait for a slot of this key.
+    Blocked(&'a str, i32, Option<&'a str>),
     Waiting,
     Leases,
 }

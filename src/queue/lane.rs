@@ -12,28 +12,33 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::rc::Rc;
 
+#[derive(Clone)]
 pub struct Lane {
     pub queue: Rc<Queue>,
     pub kind: Option<String>,
+    /// Of jobs that wait for a slot of this key; None: of those that wait for nothing.
+    pub blocked_by: Option<String>,
 }
 
 impl Lane {
     pub fn name(&self) -> LaneName<'_> {
-        match &self.kind {
-            Some(kind) => LaneName::Kind(self.queue.queue_id, kind),
-            None => LaneName::Any(self.queue.queue_id),
+        match (&self.blocked_by, &self.kind) {
+            (Some(key), kind) => LaneName::Blocked(key, self.queue.queue_id, kind.as_deref()),
+            (None, Some(kind)) => LaneName::Kind(self.queue.queue_id, kind),
+            (None, None) => LaneName::Any(self.queue.queue_id),
         }
     }
 
     /// The index whose rows begin with this lane's keys.
     fn scan<'a>(&self, ready: &'a Table, moment: &'a Moment, part: Part) -> Scan<'a> {
-        let mut equal = vec![Key::Int(self.queue.queue_id)];
-        let index: &CStr = match &self.kind {
-            Some(kind) => {
-                equal.push(Key::Text(kind));
-                c"job_ready_kind_idx"
-            }
-            None => c"job_ready_any_idx",
+        let mut equal: Vec<Key<'_>> = self.blocked_by.iter().map(|key| Key::Text(key)).collect();
+        equal.push(Key::Int(self.queue.queue_id));
+        equal.extend(self.kind.iter().map(|kind| Key::Text(kind)));
+        let index: &CStr = match (&self.blocked_by, &self.kind) {
+            (None, Some(_)) => c"job_ready_kind_idx",
+            (None, None) => c"job_ready_any_idx",
+            (Some(_), Some(_)) => c"job_blocked_kind_idx",
+            (Some(_), None) => c"job_blocked_any_idx",
         };
         match part {
             Part::All => Scan::begin(ready, moment, index, &equal, None),
@@ -177,6 +182,7 @@ impl<'a> Cursor<'a> {
             job_kind: String::from_utf8_lossy(scan.bytes(job_ready::job_kind)).into_owned(),
             priority: scan.int(job_ready::priority),
             scheduled_at: scan.time(job_ready::scheduled_at),
+            blocked_by: self.lane.blocked_by.clone(),
         };
         place.left_ready();
         if let Some(lane) = self.single {

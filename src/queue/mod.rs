@@ -21,6 +21,7 @@ pub mod heartbeat;
 pub mod held;
 pub mod hints;
 pub mod lane;
+pub mod limits;
 pub mod new_job;
 pub mod place;
 pub mod policies;

@@ -41,6 +41,7 @@ impl NewJob<'_> {
             job_kind: self.kind.to_owned(),
             priority: self.priority,
             scheduled_at: self.scheduled_at(now),
+            blocked_by: None,
         }
     }
 

@@ -2,9 +2,11 @@
 //! these two places or takes them out (claims delete from `job_ready` themselves).
 
 use super::hints::{self, LaneName, Reading};
-use super::rows::{job_ready, job_waiting};
+use super::rows::{job_blocked, job_ready, job_waiting};
 use crate::base::clock::{Micros, timestamp};
+use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statement};
+use crate::shared::slots;
 use crate::table::Row;
 use agentq_core::mark::{Position, Slot};
 use pgrx::Uuid;
@@ -13,6 +15,7 @@ use pgrx::prelude::*;
 statement!(ENTER_READY, "sql/enter_ready.sql", [INT4OID, TEXTOID, INT4OID, TIMESTAMPTZOID, UUIDOID]);
 statement!(ENTER_WAITING, "sql/enter_waiting.sql", [TIMESTAMPTZOID, UUIDOID]);
 statement!(TAKE_RESTING, "sql/take_resting.sql", [UUIDOID]);
+statement!(TAKE_BLOCKED, "sql/take_blocked.sql", [UUIDOID]);
 statement!(PROMOTE, "sql/promote.sql", [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID]);
 statement!(
     PROMOTE_BEST,
@@ -29,6 +32,8 @@ pub struct Place {
     pub job_kind: String,
     pub priority: i32,
     pub scheduled_at: Micros,
+    /// The key of the limit that it waits for, if it does.
+    pub blocked_by: Option<String>,
 }
 
 impl Place {
@@ -41,6 +46,7 @@ impl Place {
             job_kind: row.must(first + 2),
             priority: row.must(first + 3),
             scheduled_at: row.must::<TimestampWithTimeZone>(first + 4).into_inner(),
+            blocked_by: None,
         }
     }
 
@@ -49,7 +55,13 @@ impl Place {
     }
 
     fn lanes(&self) -> [LaneName<'_>; 2] {
-        [LaneName::Kind(self.queue_id, &self.job_kind), LaneName::Any(self.queue_id)]
+        match &self.blocked_by {
+            None => [LaneName::Kind(self.queue_id, &self.job_kind), LaneName::Any(self.queue_id)],
+            Some(key) => [
+                LaneName::Blocked(key, self.queue_id, Some(&self.job_kind)),
+                LaneName::Blocked(key, self.queue_id, None),
+            ],
+        }
     }
 
     /// Tells the marks that a row of this job was put among the ready ones.
@@ -58,14 +70,21 @@ impl Place {
         hints::brought(self.queue_id, &self.job_kind);
     }
 
+    /// Tells the marks that a row of this job was put among the blocked ones.
+    pub fn entered_blocked(&self) {
+        hints::entered(&self.lanes(), self.priority, self.position(), true);
+        self.blocked_by.iter().for_each(|key| slots::blocked(key));
+    }
+
     /// Tells the marks that a row of this job was put among the waiting ones.
     pub fn entered_waiting(&self) {
         hints::entered(&[LaneName::Waiting], 0, self.position(), true);
     }
 
-    /// Tells the marks that the ready row of this job was taken.
+    /// Tells the marks that the ready, or blocked, row of this job was taken.
     pub fn left_ready(&self) {
         hints::left(&self.lanes(), self.priority, self.position());
+        self.blocked_by.iter().for_each(|key| slots::unblocked(key));
     }
 
     fn left_waiting(&self) {
@@ -82,6 +101,19 @@ impl Place {
             .set(job_ready::job_id, self.job_id)
             .set(job_ready::keyed, keyed)
             .set(job_ready::job_kind, self.job_kind.as_str())
+    }
+
+    /// The row of this job among the blocked ones.
+    pub fn blocked_row(&self, keyed: bool) -> Row {
+        Row::of(&job_blocked::TABLE)
+            .set(job_blocked::scheduled_at, timestamp(self.scheduled_at))
+            .set(job_blocked::queue_id, self.queue_id)
+            .set(job_blocked::any_queue_id, self.queue_id)
+            .set(job_blocked::priority, self.priority)
+            .set(job_blocked::job_id, self.job_id)
+            .set(job_blocked::keyed, keyed)
+            .set(job_blocked::job_kind, self.job_kind.as_str())
+            .set(job_blocked::blocked_by, self.blocked_by.as_deref())
     }
 
     /// The row of this job among the waiting ones.
@@ -113,7 +145,7 @@ impl Place {
 pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
     let row = db.run(&TAKE_RESTING, &[job_id.into()]);
     if row.is_empty() {
-        return None;
+        return take_blocked(db, job_id);
     }
     let place = Place::from_row(&row, 2);
     if row.must(1) {
@@ -122,6 +154,20 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
         place.left_waiting()
     }
     Some(place)
+}
+
+fn take_blocked(db: &Db, job_id: Uuid) -> Option<Place> {
+    if !Settings::current().has_policies {
+        return None;
+    }
+    let row = db.run(&TAKE_BLOCKED, &[job_id.into()]);
+    if row.is_empty() {
+        return None;
+    }
+    let mut place = Place::from_row(&row, 1);
+    place.blocked_by = row.get(6);
+    place.left_ready();
+    Some(Place { blocked_by: None, ..place })
 }
 
 /// Which jobs to move to the ready ones when their time has come. Other sessions see them only when

@@ -7,6 +7,7 @@
 
 use super::finish::policy_of;
 use super::hints::{LaneName, Reading};
+use super::limits;
 use super::rows::job_lease;
 use super::settle::{self, Ending, Held};
 use crate::base::clock::{self, Micros, timestamp};
@@ -106,6 +107,7 @@ impl Leases {
 /// on. An executor that has claimed anything since is not silent.
 pub fn of_stale_executors(threshold_seconds: i32, now: Micros, limit: i64) -> usize {
     db::connect(|db| {
+        limits::hold_still();
         let mut stale = Vec::new();
         let args = [threshold_seconds.into(), timestamp(now).into(), limit.into()];
         db.run(&REAP_STALE, &args).each(|row| stale.push((Held::from_row(row), row.must::<String>(11))));

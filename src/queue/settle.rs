@@ -3,6 +3,7 @@
 //! Every way in which a held job stops being held, other than an ack, goes through here: failure,
 //! release, snooze, expiry, cancellation, dead letter.
 
+use super::limits;
 use super::place::{self, Place};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
@@ -48,6 +49,7 @@ impl Held {
     /// Locks the lease, if this owner (and, where given, this token) holds it. With no owner:
     /// whoever holds it.
     pub fn lock(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<Held> {
+        limits::hold_still();
         let row = db.run(&HOLD, &[job_id.into(), owner.into(), token.into()]);
         (!row.is_empty()).then(|| Held::from_row(&row))
     }
@@ -67,6 +69,7 @@ pub struct Ending<'a> {
 
 /// Gives a held job back: it rests in `state` until `scheduled_at`.
 pub fn rest(db: &Db, held: &Held, ending: &Ending<'_>, state: &str, scheduled_at: Micros, now: Micros) {
+    limits::free_lease_of(db, held.place.job_id);
     db.run(
         &REST,
         &[
@@ -85,6 +88,7 @@ pub fn rest(db: &Db, held: &Held, ending: &Ending<'_>, state: &str, scheduled_at
 
 /// Ends a job for good, held or not (its place among the resting ones must be taken out before).
 pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micros) {
+    limits::free_lease_of(db, job_id);
     db.run(
         &FINISH,
         &[

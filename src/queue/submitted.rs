@@ -12,7 +12,7 @@ use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use std::rc::Rc;
 
-const JOB_KEYS: [&str; 15] = [
+const JOB_KEYS: [&str; 16] = [
     "job_kind",
     "idempotency_key",
     "actor",
@@ -28,6 +28,7 @@ const JOB_KEYS: [&str; 15] = [
     "start_by",
     "finish_by",
     "external_effects",
+    "limit_keys",
 ];
 
 /// Reads a job, which is to have this id, or says what is wrong with it.

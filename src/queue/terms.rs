@@ -1,7 +1,9 @@
-//! What a job may be enqueued with beside what it is: deadlines, and effects that must not happen twice.
+//! What a job may be enqueued with beside what it is: deadlines, effects that must not happen twice, and
+//! keys of limits.
 //! Most jobs have none of it.
 
 use super::enqueue::moment;
+use super::limits;
 use super::new_job::NewJob;
 use super::rows::{job, job_deadline};
 use crate::base::clock::{Micros, timestamp};
@@ -11,15 +13,16 @@ use agentq_core::Refusal;
 use pgrx::Uuid;
 use serde_json::Value;
 
-pub const KEYS: [&str; 3] = ["start_by", "finish_by", "external_effects"];
+pub const KEYS: [&str; 4] = ["start_by", "finish_by", "external_effects", "limit_keys"];
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Terms {
     pub start_by: Option<Micros>,
     pub finish_by: Option<Micros>,
     pub external_effects: bool,
     /// The job of which this is another run, and how many came before.
     pub replay_of: Option<(Uuid, i32)>,
+    pub limit_keys: Vec<String>,
 }
 
 impl Terms {
@@ -44,10 +47,11 @@ impl Terms {
                 }
             },
             replay_of: None,
+            limit_keys: get("limit_keys").map(|keys| limits::check_keys(&keys)).transpose()?.unwrap_or_default(),
         };
         if terms != Terms::default() && !settings.has_policies {
             return Err(Refusal::new(
-                "deadlines and external effects need the schema of agentq 0.5.0",
+                "deadlines, external effects and limit keys need the schema of agentq 0.5.0",
                 "Run ALTER EXTENSION agentq UPDATE.",
             ));
         }
@@ -81,6 +85,9 @@ impl Terms {
         }
         if let Some((of, count)) = self.replay_of {
             row = row.set(job::replay_of, of).set(job::replay_count, count);
+        }
+        if !self.limit_keys.is_empty() {
+            row = row.set(job::limit_keys, self.limit_keys.clone());
         }
         row
     }

@@ -8,6 +8,7 @@
 pub mod notices;
 pub mod process;
 pub mod seats;
+pub mod slots;
 pub mod waiters;
 
 use pgrx::prelude::*;
@@ -23,6 +24,7 @@ pub fn init() -> bool {
     }
     notices::init();
     seats::init();
+    slots::init();
     waiters::init();
     PRELOADED.store(true, SeqCst);
     true

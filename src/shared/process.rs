@@ -24,6 +24,11 @@ impl Process {
         Process { pid: 0, number }
     }
 
+    /// The process with this pid, to ask whether it is there.
+    pub fn with_pid(pid: i32) -> Process {
+        Process { pid, ..Process::NONE }
+    }
+
     pub fn number(self) -> u32 {
         self.number as u32
     }

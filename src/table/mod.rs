@@ -68,6 +68,18 @@ impl Drop for Moment {
     }
 }
 
+impl Moment {
+    /// The present, also in a transaction that keeps one snapshot.
+    pub fn latest() -> Moment {
+        // SAFETY: as in `now`.
+        unsafe {
+            pg_sys::CommandCounterIncrement();
+            pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+            Moment(pg_sys::GetActiveSnapshot())
+        }
+    }
+}
+
 /// Refuses to go on in a transaction that may not write, as a statement would.
 pub fn must_write(what: &CStr) {
     // SAFETY: the name outlives the calls, which raise or return.
@@ -157,6 +169,11 @@ impl Table {
         // SAFETY: the id was just looked up; the lock is kept to the end of the transaction.
         let relation = unsafe { pg_sys::table_open(relation_id(layout.name), pg_sys::RowExclusiveLock as i32) };
         Table { relation, places: Places::of(relation, layout), writer: OnceCell::new() }
+    }
+
+    pub fn id(&self) -> pg_sys::Oid {
+        // SAFETY: an open relation has an id.
+        unsafe { (*self.relation).rd_id }
     }
 
     /// Whether the table refuses a row without this column, as that of another version may.

@@ -70,6 +70,13 @@ impl Reader {
         })
     }
 
+    /// A list of texts; empty if it is NULL.
+    pub fn texts(&self, column: Column) -> Vec<String> {
+        // SAFETY: the column holds an array of texts.
+        let list = self.datum(column).and_then(|datum| unsafe { Vec::<Option<String>>::from_datum(datum, false) });
+        list.into_iter().flatten().flatten().collect()
+    }
+
     pub fn bytes(&self, column: Column) -> &[u8] {
         self.maybe_bytes(column).expect("the column is never NULL")
     }

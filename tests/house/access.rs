@@ -41,6 +41,12 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_retry_policy_set('kind', 'a', '{}')", operate),
         ("fn_retry_policy_remove('kind', 'a')", operate),
         ("fn_error_class_defaults()", &[]),
+        ("fn_limit_set('a', '{}')", operate),
+        ("fn_limit_remove('a')", operate),
+        ("fn_limit_preset()", operate),
+        ("fn_adjust_concurrency('a', NULL, 0, 0)", operate),
+        ("fn_limit_rule_of('a')", read),
+        ("fn_limit_counted('a')", read),
         ("fn_queue_set('more')", operate),
         ("fn_queue_pause('default')", operate),
         ("fn_queue_resume('default')", operate),
@@ -76,7 +82,7 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
     .collect()
 }
 
-const READABLE: [&str; 20] = [
+const READABLE: [&str; 22] = [
     "job_queue",
     "job_attempt",
     "job_dead_letter",
@@ -97,6 +103,8 @@ const READABLE: [&str; 20] = [
     "v_engine_status",
     "error_class",
     "retry_policy",
+    "limit_rule",
+    "v_limit",
 ];
 
 /// A session of a new role of this database, with these levels.

@@ -196,6 +196,13 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call("fn_dead_letter_purge('1 day')", "purged");
     c.call(&format!("fn_job_replay('{done}')"), "replayed");
     c.call(&format!("fn_job_reconcile('{done}', 'done')"), "not_parked");
+    c.call("fn_limit_preset()", "set");
+    c.call(r#"fn_limit_set('tenant:*', '{"max_concurrent": 0}')"#, "created");
+    c.call(r#"fn_job_enqueue('limited', p_options => '{"limit_keys": ["tenant:1"]}')"#, "enqueued");
+    c.call("fn_job_claim('w', 'limited')", "empty");
+    assert_eq!(c.s.text("SELECT agentq.fn_adjust_concurrency('global', NULL, 1, 1)"), "t");
+    c.s.run("SELECT * FROM agentq.v_limit");
+    c.call("fn_limit_remove('tenant:*')", "removed");
     let late = r#"fn_job_enqueue('late', p_options => '{"start_by": "2020-01-01", "external_effects": true}')"#;
     c.call(late, "enqueued");
     c.call("fn_job_claim('w', 'late')", "empty");
@@ -237,7 +244,16 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call("fn_job_purge('0 days')", "purged");
 
     assert_eq!(log(&db), Vec::<String>::new(), "traps that were sprung, and as whom");
-    let read = ["fn_config_get", "fn_queue_verify", "fn_vacuum_state", "fn_engine_live", "fn_engine_state"];
+    let read = [
+        "fn_config_get",
+        "fn_queue_verify",
+        "fn_vacuum_state",
+        "fn_engine_live",
+        "fn_engine_state",
+        "fn_limit_rule_of",
+        "fn_limit_counted",
+        "fn_adjust_concurrency",
+    ];
     c.called.extend(read.map(str::to_owned));
     let definers = db.session().texts(
         "SELECT proname FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype",

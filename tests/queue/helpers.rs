@@ -68,7 +68,7 @@ pub fn attempts(session: &mut Session, job: &str) -> Vec<String> {
 /// Every row that agentq keeps: two of these are equal if nothing was written in between.
 #[track_caller]
 pub fn everything(session: &mut Session) -> String {
-    const TABLES: [&str; 15] = [
+    const TABLES: [&str; 17] = [
         "job",
         "job_ready",
         "job_waiting",
@@ -84,6 +84,8 @@ pub fn everything(session: &mut Session) -> String {
         "error_class",
         "retry_policy",
         "job_deadline",
+        "job_blocked",
+        "limit_rule",
     ];
     let rows = TABLES.map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM agentq.{t} row"));
     session.text(&format!("SELECT string_agg(line, E'\\n' ORDER BY line) FROM ({}) t", rows.join(" UNION ALL ")))

@@ -19,6 +19,7 @@ mod helpers;
 mod idempotency;
 mod job_queue_view;
 mod lease;
+mod limits;
 mod marks;
 mod model;
 mod plans;

@@ -9,6 +9,7 @@ pub mod error;
 pub mod error_class;
 pub mod input;
 pub mod jsonb;
+pub mod limits;
 pub mod mark;
 pub mod payload;
 pub mod replay;

@@ -1,0 +1,1 @@
+SELECT limits FROM agentq.job_lease WHERE job_id = $1

@@ -1,0 +1,423 @@
+//! Limits on how many jobs are held at once: never passed, never leaking a slot.
+
+use crate::helpers::{claimed, drain, expect, id, refused, text, until_someone_waits};
+use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+#[track_caller]
+fn limit(s: &mut Session, key: &str, max: i32) {
+    s.call(&format!("fn_limit_set('{key}', '{{\"max_concurrent\": {max}}}')"));
+}
+
+/// Enqueues jobs with these limit keys and returns their ids.
+#[track_caller]
+fn enqueue(s: &mut Session, kind: &str, keys: &str, count: usize) -> Vec<String> {
+    let call = format!("fn_job_enqueue('{kind}', p_options => '{{\"limit_keys\": [{keys}]}}')");
+    (0..count).map(|_| id(&s.call(&call))).collect()
+}
+
+#[track_caller]
+fn claim(s: &mut Session, arguments: &str) -> Value {
+    s.call(&format!("fn_job_claim('bob'{arguments})"))
+}
+
+/// What shared memory counts is what the leases say.
+#[track_caller]
+fn assert_counted(s: &mut Session) {
+    let wrong =
+        s.texts("SELECT concat_ws(' ', limit_key, active, counted) FROM agentq.v_limit WHERE counted <> active");
+    assert!(wrong.is_empty(), "leases and counts differ: {wrong:?}");
+}
+
+#[test]
+fn every_scope_has_its_limit() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_queue_set('mail')");
+    for (key, enqueue, arguments) in [
+        ("global", "'a'", ""),
+        ("queue:mail", "'b', p_options => '{\"queue\": \"mail\"}'", ", p_options => '{\"queues\": [\"mail\"]}'"),
+        ("kind:c", "'c'", ", 'c'"),
+        ("kind:d", "'d'", ""),
+        ("worker_type:crew", "'e'", ", 'e', p_options => '{\"worker_type\": \"crew\"}'"),
+        ("worker:vp:bob", "'f'", ", 'f', p_options => '{\"worker_type\": \"vp\"}'"),
+        ("worker:ceo:*", "'g'", ", 'g', p_options => '{\"worker_type\": \"ceo\"}'"),
+        ("tenant:42", "'h', p_options => '{\"limit_keys\": [\"tenant:42\"]}'", ", 'h'"),
+        ("venture:*", "'i', p_options => '{\"limit_keys\": [\"venture:7\"]}'", ", 'i'"),
+    ] {
+        limit(&mut s, key, 2);
+        let jobs: Vec<String> = (0..4).map(|_| id(&s.call(&format!("fn_job_enqueue({enqueue})")))).collect();
+        for job in &jobs[..2] {
+            assert_eq!(id(&claim(&mut s, arguments)), *job, "{key}");
+        }
+        let answer = claim(&mut s, arguments);
+        assert_eq!(answer["code"], "empty", "{key}: {answer}");
+        let by = text(&json!({"by": answer["limited"][0]}), "by");
+        assert!(by.starts_with(key.trim_end_matches('*')), "{key}: {answer}");
+        assert_counted(&mut s);
+        // Another worker, type of worker, tenant or kind has slots of its own.
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+        assert_eq!(id(&claim(&mut s, arguments)), jobs[2], "{key}");
+        assert_eq!(claim(&mut s, arguments)["code"], "empty", "{key}");
+        for job in &jobs[1..3] {
+            expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+        }
+        assert_eq!(id(&claim(&mut s, arguments)), jobs[3], "{key}");
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[3]));
+        expect(&mut s, "removed", &format!("fn_limit_remove('{key}')"));
+    }
+    assert_counted(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn every_end_of_a_lease_frees_its_slot() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "tenant:*", 1);
+    for end in [
+        "fn_job_ack('JOB', 'bob')",
+        "fn_job_ack_batch('bob', '[\"JOB\"]')",
+        "fn_job_ack_and_claim('JOB', 'bob', p_job_kind => 'none')",
+        "fn_job_fail_or_retry('JOB', 'bob', 'boom')",
+        "fn_job_fail_or_retry('JOB', 'bob', 'boom', 'validation_error')",
+        "fn_job_fail_or_retry('JOB', 'bob', 'boom', p_verdict => 'discard')",
+        "fn_job_fail_or_retry('JOB', 'bob', 'boom', p_verdict => 'cancel')",
+        "fn_job_snooze('JOB', 'bob', '2100-01-01')",
+        "fn_job_move_to_dead_letter('JOB', 'no')",
+    ] {
+        let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 2);
+        assert_eq!(id(&claim(&mut s, ", 'x'")), jobs[0], "{end}");
+        assert_eq!(claim(&mut s, ", 'x'")["code"], "empty", "{end}");
+        s.call(&end.replace("JOB", &jobs[0]));
+        assert_counted(&mut s);
+        assert_eq!(id(&claim(&mut s, ", 'x'")), jobs[1], "{end}");
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[1]));
+    }
+    // Given back, it is the next again.
+    let jobs = enqueue(&mut s, "y", "\"tenant:1\"", 2);
+    assert_eq!(id(&claim(&mut s, ", 'y'")), jobs[0]);
+    expect(&mut s, "released", &format!("fn_job_release('{}', 'bob')", jobs[0]));
+    assert_eq!(id(&claim(&mut s, ", 'y'")), jobs[0]);
+    // An expired lease, too.
+    assert_eq!(claim(&mut s, ", 'y'")["code"], "empty");
+    s.shift_clock(301);
+    s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(s.count("agentq.job_lease"), 0);
+    assert_counted(&mut s);
+    assert_eq!(drain(&mut s, "fn_job_claim('cat', 'y')", "job_id").len(), 1);
+    db.assert_sound();
+}
+
+#[test]
+fn what_is_rolled_back_leaks_no_slot() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "tenant:*", 1);
+    let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 3);
+    s.run("BEGIN");
+    claimed(&mut s, "bob");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    s.run("ROLLBACK");
+    assert_counted(&mut s);
+    s.run("BEGIN; SAVEPOINT a");
+    claimed(&mut s, "bob");
+    s.run("SAVEPOINT b; RELEASE b; ROLLBACK TO a");
+    assert_eq!(id(&claimed(&mut s, "bob")), jobs[0]);
+    s.run("RELEASE a");
+    assert_eq!(s.claim("cat")["code"], "empty");
+    s.run("COMMIT");
+    assert_counted(&mut s);
+    assert_eq!(s.count("agentq.job_lease"), 1);
+    // An ack that is rolled back keeps it.
+    s.run("BEGIN");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    // It is free when the ack has committed, and not before.
+    assert_eq!(db.session().claim("cat")["code"], "empty");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    s.run("ROLLBACK");
+    assert_eq!(s.claim("cat")["code"], "empty");
+    s.run("BEGIN; SAVEPOINT a");
+    s.call(&format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    s.run("ROLLBACK TO a; COMMIT");
+    assert_counted(&mut s);
+    assert_eq!(s.claim("cat")["code"], "empty");
+    // A statement that fails after its claim.
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    s.fails("SELECT 1 / (length(agentq.fn_job_claim('bob')::text) - length(agentq.fn_job_claim('bob')::text) * 0) / 0");
+    assert_counted(&mut s);
+    assert_eq!(drain(&mut s, "fn_job_claim('dan')", "job_id").len(), 1);
+    let failure =
+        s.fails("BEGIN; SELECT agentq.fn_job_release(job_id, 'dan') FROM agentq.job_lease; PREPARE TRANSACTION 'p'");
+    assert_eq!(failure.code, "0A000", "{failure:?}");
+    s.run("ROLLBACK");
+    assert_counted(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_full_limit_hides_nothing_and_keeps_the_order() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "tenant:*", 1);
+    let big = enqueue(&mut s, "x", "\"tenant:1\"", 300);
+    let small = enqueue(&mut s, "x", "\"tenant:2\"", 1);
+    let plain = s.enqueue("x");
+    assert_eq!(id(&claimed(&mut s, "bob")), big[0]);
+    // 299 are put aside on the way, in as many claims as that takes.
+    let mut found = Vec::new();
+    for _ in 0..10 {
+        let answer = s.claim("bob");
+        if answer["code"] == "claimed" {
+            found.push(id(&answer));
+        }
+    }
+    assert_eq!(found, [small[0].clone(), plain]);
+    assert_eq!(
+        s.text("SELECT concat_ws(' ', active, blocked) FROM agentq.v_limit WHERE limit_key = 'tenant:1'"),
+        "1 299"
+    );
+    assert_eq!(
+        s.text("SELECT concat_ws(' ', ready, blocked) FROM agentq.v_queue_depth WHERE queue = 'default'"),
+        "0 299"
+    );
+    // The most urgent of those that wait is the next, also one that comes now.
+    let urgent = id(&s.call("fn_job_enqueue('x', p_priority => 1, p_options => '{\"limit_keys\": [\"tenant:1\"]}')"));
+    s.call(&format!("fn_job_change('{}', '{{\"priority\": 2}}')", big[200]));
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{}')", big[1]));
+    let mut order = vec![big[0].clone()];
+    for _ in 0..3 {
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", order[order.len() - 1]));
+        order.push(id(&claimed(&mut s, "bob")));
+    }
+    assert_eq!(order[1..], [urgent, big[200].clone(), big[2].clone()]);
+    assert_counted(&mut s);
+    db.assert_sound();
+    // Without the rule, all may run.
+    s.call("fn_limit_remove('tenant:*')");
+    assert_eq!(s.count("agentq.job_blocked"), 0);
+    assert_eq!(s.call("fn_job_claim_batch('bob', 1000)")["count"], json!(296));
+    db.assert_sound();
+}
+
+#[test]
+fn thirty_two_claimers_never_pass_a_limit() {
+    const JOBS: usize = 600;
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "global", 5);
+    limit(&mut s, "tenant:*", 2);
+    for tenant in 0..6 {
+        enqueue(&mut s, "x", &format!("\"tenant:{tenant}\""), JOBS / 6);
+    }
+    let (done, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for number in 0..32 {
+            let (mut s, done) = (db.session(), &done);
+            scope.spawn(move || {
+                let owner = format!("w{number}");
+                while done.load(SeqCst) < JOBS {
+                    // Some claims are rolled back, some jobs given back, the rest done.
+                    s.run("BEGIN");
+                    let answer = s.claim(&owner);
+                    let found = answer["code"] == "claimed";
+                    if done.load(SeqCst) % 7 == number % 7 {
+                        s.run("ROLLBACK");
+                        continue;
+                    }
+                    s.run("COMMIT");
+                    if found && number % 5 == 0 && answer["attempt"] == json!(1) {
+                        s.call(&format!(
+                            "fn_job_fail_or_retry('{}', '{owner}', 'boom', p_retry_after => '0')",
+                            id(&answer)
+                        ));
+                    } else if found {
+                        expect(&mut s, "succeeded", &format!("fn_job_ack('{}', '{owner}')", id(&answer)));
+                        done.fetch_add(1, SeqCst);
+                    }
+                }
+            });
+        }
+        let (mut s, done, over) = (db.session(), &done, &over);
+        scope.spawn(move || {
+            while done.load(SeqCst) < JOBS {
+                let held = "SELECT count(*) > 5 OR max(c) > 2 FROM (SELECT job_id, count(*) OVER (PARTITION BY limits) AS c FROM agentq.job_lease) l";
+                if s.text(held) == "t" {
+                    over.store(true, SeqCst);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    });
+    assert!(!over.load(SeqCst), "more jobs were held at once than the limits allow");
+    assert_eq!(s.count("agentq.job_queue WHERE state = 'succeeded'"), JOBS as i64);
+    assert_eq!(s.count("agentq.v_limit WHERE active <> 0 OR counted <> 0 OR blocked <> 0"), 0);
+    db.assert_sound();
+}
+
+#[test]
+fn a_new_limit_counts_what_is_held_and_waits_for_claims_in_flight() {
+    let db = database();
+    let (mut s, mut open) = (db.session(), db.session());
+    enqueue(&mut s, "x", "\"tenant:1\"", 5);
+    claimed(&mut s, "bob");
+    open.run("BEGIN");
+    claimed(&mut open, "ann");
+    let mut setter = db.session();
+    let setting = std::thread::spawn(move || limit(&mut setter, "tenant:*", 3));
+    until_someone_waits(&mut s);
+    // This claim comes later, and so waits and then knows the rule.
+    let mut later = db.session();
+    let claiming = std::thread::spawn(move || later.call("fn_job_claim_batch('cat', 10)"));
+    std::thread::sleep(Duration::from_millis(100));
+    open.run("COMMIT");
+    setting.join().expect("no panic");
+    let answer = claiming.join().expect("no panic");
+    assert_eq!(answer["count"], json!(1), "{answer}");
+    assert_eq!(
+        s.text("SELECT concat_ws(' ', active, counted) FROM agentq.v_limit WHERE limit_key = 'tenant:1'"),
+        "3 3"
+    );
+    // Raised, there is room; lowered, those that hold go on.
+    limit(&mut s, "tenant:*", 4);
+    claimed(&mut s, "bob");
+    limit(&mut s, "tenant:*", 1);
+    assert_eq!(s.claim("bob")["code"], "empty");
+    assert_counted(&mut s);
+    // A change that is rolled back changes nothing.
+    s.run("BEGIN");
+    limit(&mut s, "tenant:*", 9);
+    s.run("ROLLBACK");
+    assert_eq!(s.claim("bob")["code"], "empty");
+}
+
+#[test]
+fn a_freed_slot_wakes_a_waiting_claim() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "tenant:*", 1);
+    let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 2);
+    claimed(&mut s, "bob");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    let mut waiting = db.session();
+    let waiter = std::thread::spawn(move || waiting.call("fn_job_claim('cat', p_wait => '30 s')"));
+    std::thread::sleep(Duration::from_millis(200));
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    assert_eq!(id(&waiter.join().expect("no panic")), jobs[1]);
+}
+
+#[test]
+fn slots_taken_by_hand_count() {
+    let db = database();
+    let mut s = db.session();
+    let venture = "00000000-0000-4000-8000-000000000001";
+    assert_eq!(s.text(&format!("SELECT agentq.fn_adjust_concurrency('venture', '{venture}', 1, 0)")), "f");
+    limit(&mut s, &format!("venture:{venture}"), 2);
+    enqueue(&mut s, "x", &format!("\"venture:{venture}\""), 3);
+    assert_eq!(s.text(&format!("SELECT agentq.fn_adjust_concurrency('venture', '{venture}', 1, 0)")), "t");
+    claimed(&mut s, "bob");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    s.text(&format!("SELECT agentq.fn_adjust_concurrency('venture', '{venture}', -5, 0)"));
+    claimed(&mut s, "bob");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    assert_eq!(s.text("SELECT agentq.fn_adjust_concurrency('global', NULL, 1, 1)"), "f");
+    s.call("fn_limit_preset()");
+    let rules = s.texts("SELECT concat_ws(' ', limit_key, max_concurrent, max_pending) FROM agentq.limit_rule WHERE limit_key NOT LIKE 'venture:0%' ORDER BY 1");
+    let preset = [
+        "global 200 1000",
+        "stage:* 20",
+        "venture:* 10 50",
+        "worker:ceo_handler:* 5",
+        "worker:crew_executor:* 1",
+        "worker:vp_handler:* 10",
+    ];
+    assert_eq!(rules, preset);
+}
+
+#[test]
+fn limits_that_make_no_sense_are_refused() {
+    let db = database();
+    let mut s = db.session();
+    for (call, code, message) in [
+        ("fn_limit_set(NULL, '{}')", "22004", "p_key"),
+        ("fn_limit_set('x', NULL)", "22004", "p_limit"),
+        ("fn_limit_set(' ', '{}')", "22023", "p_key must not be empty"),
+        ("fn_limit_set('ten*ant', '{}')", "22023", "is no key of a limit"),
+        ("fn_limit_set('tenant*', '{}')", "22023", "is no key of a limit"),
+        ("fn_limit_set('x', '[]')", "22023", "p_limit must be a JSON object"),
+        ("fn_limit_set('x', '{\"max\": 1}')", "22023", "unknown key \"max\""),
+        ("fn_limit_set('x', '{\"max_concurrent\": -1}')", "22023", "max_concurrent must be 0 or more"),
+        ("fn_limit_set('x', '{\"max_pending\": \"many\"}')", "22023", "max_pending must be a whole number"),
+        ("fn_job_enqueue('x', p_options => '{\"limit_keys\": \"a\"}')", "22023", "limit_keys must be a list"),
+        ("fn_job_enqueue('x', p_options => '{\"limit_keys\": [\"queue:a\"]}')", "22023", "cannot be given to a job"),
+        ("fn_job_enqueue('x', p_options => '{\"limit_keys\": [\"global\"]}')", "22023", "cannot be given to a job"),
+        ("fn_job_enqueue('x', p_options => '{\"limit_keys\": [\"a:*\"]}')", "22023", "cannot be given to a job"),
+        ("fn_job_enqueue('x', p_options => '{\"limit_keys\": [\"\"]}')", "22023", "a limit key must not be empty"),
+        ("fn_job_claim('w', p_options => '{\"worker_type\": 1}')", "22023", "worker_type"),
+    ] {
+        refused(&mut s, &format!("SELECT agentq.{call}"), code, message, "");
+    }
+    assert_eq!(s.call("fn_limit_remove('x')")["code"], "not_found");
+    // 0 stops them all.
+    limit(&mut s, "kind:x", 0);
+    s.enqueue("x");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    let other = s.enqueue("y");
+    assert_eq!(id(&claimed(&mut s, "bob")), other);
+    // A limit is not changed half-way through the work that it counts.
+    limit(&mut s, "kind:x", 1);
+    s.run("BEGIN");
+    claimed(&mut s, "bob");
+    let failure = s.fails("SELECT agentq.fn_limit_set('kind:x', '{\"max_concurrent\": 5}')");
+    assert_eq!(failure.code, "55000", "{failure:?}");
+    s.run("ROLLBACK");
+}
+
+#[test]
+fn limits_hold_after_a_crash_and_without_shared_memory() {
+    let mut cluster = Cluster::start("limits", &Options::default());
+    cluster.make_template();
+    let mut s = cluster.session("agentq_template");
+    limit(&mut s, "tenant:*", 3);
+    let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 8);
+    claimed(&mut s, "bob");
+    claimed(&mut s, "bob");
+    let mut open = cluster.session("agentq_template");
+    open.run("BEGIN");
+    claimed(&mut open, "ann");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    cluster.crash_and_restart();
+    // The first call of all is an ack: what it frees is not counted twice.
+    let mut s = cluster.session("agentq_template");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    assert_counted(&mut s);
+    claimed(&mut s, "bob");
+    claimed(&mut s, "bob");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    assert_eq!(
+        s.text("SELECT concat_ws(' ', active, counted) FROM agentq.v_limit WHERE limit_key = 'tenant:1'"),
+        "3 3"
+    );
+
+    let cluster = Cluster::start("limits", &Options { without_preload: true, ..Options::default() });
+    cluster.make_template();
+    let mut s = cluster.session("agentq_template");
+    limit(&mut s, "tenant:*", 2);
+    let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 6);
+    let other = s.enqueue("x");
+    s.run("BEGIN");
+    claimed(&mut s, "bob");
+    // Others wait for the claim to commit, and then count it.
+    let mut second = cluster.session("agentq_template");
+    let claiming = std::thread::spawn(move || second.call("fn_job_claim_batch('cat', 10)"));
+    until_someone_waits(&mut cluster.session("agentq_template"));
+    s.run("COMMIT");
+    let answer = claiming.join().expect("no panic");
+    let found: Vec<String> = answer["jobs"].as_array().expect("jobs").iter().map(id).collect();
+    assert_eq!(found, [jobs[1].clone(), other]);
+    assert_eq!(s.claim("bob")["code"], "empty");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    assert_eq!(id(&claimed(&mut s, "bob")), jobs[2]);
+    assert_eq!(s.count("agentq.fn_queue_verify()"), 0);
+}
