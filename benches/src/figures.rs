@@ -184,6 +184,8 @@ fn engine(r: &Results) -> Vec<Figure> {
         milliseconds(2.0, "commit to a waiting claim's return, median", found.map(|engine| engine.wake_median)),
         milliseconds(10.0, "commit to a waiting claim's return, 99 in 100", found.map(|engine| engine.wake_p99)),
         at_least(0.95, "enqueue with NOTIFY ÷ without, 16 clients", found.map(|engine| engine.notify)),
+        at_least(0.90, "claim+ack under a global limit ÷ without", r.limits.as_ref().map(|limits| limits.global)),
+        at_least(0.80, "claim+ack under a limit per tenant ÷ without", r.limits.as_ref().map(|limits| limits.tenants)),
     ]
 }
 

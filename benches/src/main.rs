@@ -13,6 +13,7 @@ mod engine;
 mod figures;
 mod growth;
 mod latency;
+mod limits;
 mod options;
 mod payload;
 mod pgbench;
@@ -152,6 +153,7 @@ fn plan(bench: &Bench) -> Vec<Task> {
         tasks.extend(pinned::tasks(bench));
         tasks.extend(wal::tasks(bench));
         tasks.push(engine::task(bench));
+        tasks.push(limits::task(bench));
         tasks.extend(latency::tasks(bench));
         tasks.extend(growth::tasks(bench));
         tasks.push(space::task(bench));

@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::growth::Growth;
 use crate::latency::Latency;
+use crate::limits::Limits;
 use crate::pinned::Pinned;
 use crate::space::Space;
 use crate::stats::median;
@@ -34,6 +35,7 @@ pub struct Results {
     pub pinned: Vec<(String, Pinned)>,
     pub wal: Vec<(String, Wal)>,
     pub engine: Option<Engine>,
+    pub limits: Option<Limits>,
     pub growth: Growth,
     pub latency: Vec<Latency>,
     pub space: Option<Space>,

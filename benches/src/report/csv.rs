@@ -3,7 +3,7 @@
 use crate::options::Options;
 use crate::results::Results;
 use crate::systems::AGENTQ;
-use crate::{engine, latency, pinned, space, wal};
+use crate::{engine, latency, limits, pinned, space, wal};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 
@@ -54,6 +54,10 @@ pub fn text(results: &Results, options: &Options) -> Result<String, fmt::Error> 
         }
         lines.add(space::NAME, AGENTQ, 1, "bytes_at_last", space.last)?;
         lines.add(space::NAME, AGENTQ, 1, "bytes_at_least", space.least)?;
+    }
+    if let Some(found) = &results.limits {
+        lines.add(limits::NAME, AGENTQ, 1, "global_limit_ratio", found.global)?;
+        lines.add(limits::NAME, AGENTQ, 1, "tenant_limit_ratio", found.tenants)?;
     }
     if let Some(found) = &results.engine {
         let figures = [
