@@ -153,7 +153,8 @@ ALTER TABLE agentq.job
     ADD COLUMN parked text,
     ADD COLUMN replay_of uuid,
     ADD COLUMN replay_count integer,
-    ADD COLUMN limit_keys text[];
+    ADD COLUMN limit_keys text[],
+    ADD COLUMN ordering_key text COLLATE "C";
 COMMENT ON COLUMN agentq.job.start_by IS 'If it has not been claimed by then, it is given up.';
 COMMENT ON COLUMN agentq.job.finish_by IS 'If it has not finished by then, it is given up.';
 COMMENT ON COLUMN agentq.job.external_effects IS 'Whether it has effects outside that must not happen twice: if its lease expires, it is parked.';
@@ -161,6 +162,7 @@ COMMENT ON COLUMN agentq.job.parked IS 'Why it waits for a person; NULL: it does
 COMMENT ON COLUMN agentq.job.replay_of IS 'The job of which this one is another run.';
 COMMENT ON COLUMN agentq.job.replay_count IS 'How many runs of the same work came before; NULL: none.';
 COMMENT ON COLUMN agentq.job.limit_keys IS 'Keys of its own by which limits count it.';
+COMMENT ON COLUMN agentq.job.ordering_key IS 'Jobs of its queue with the same key run one at a time, in order.';
 ALTER TABLE agentq.job_lease ADD COLUMN limits text[];
 COMMENT ON COLUMN agentq.job_lease.limits IS 'The keys of which it holds a slot.';
 
@@ -179,7 +181,7 @@ CREATE TABLE agentq.job_blocked (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX job_blocked_any_idx ON agentq.job_blocked (blocked_by, any_queue_id, priority, scheduled_at, job_id);
 CREATE INDEX job_blocked_kind_idx ON agentq.job_blocked (blocked_by, queue_id, job_kind, priority, scheduled_at, job_id);
-COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit.';
+COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit, or for another job with the same ordering key.';
 COMMENT ON COLUMN agentq.job_blocked.scheduled_at IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.queue_id IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.any_queue_id IS 'The queue again, for claims of any kind.';
@@ -187,9 +189,21 @@ COMMENT ON COLUMN agentq.job_blocked.priority IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_blocked.keyed IS 'Whether it has an idempotency key of its own.';
 COMMENT ON COLUMN agentq.job_blocked.job_kind IS 'As in job.';
-COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot.';
+COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot, or order:<key> of an ordering key at whose head is another job.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_blocked', '');
+
+-- For each ordering key in use, the one unfinished job that may run. The others are in job_blocked.
+CREATE TABLE agentq.job_order (
+    queue_id     integer NOT NULL,
+    ordering_key text COLLATE "C" NOT NULL,
+    job_id       uuid NOT NULL,
+    CONSTRAINT job_order_pkey PRIMARY KEY (queue_id, ordering_key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+COMMENT ON TABLE agentq.job_order IS 'Storage: the job at the head of each ordering key.';
+COMMENT ON COLUMN agentq.job_order.queue_id IS 'The queue.';
+COMMENT ON COLUMN agentq.job_order.ordering_key IS 'The key.';
+COMMENT ON COLUMN agentq.job_order.job_id IS 'The first of its unfinished jobs.';
 
 -- Only jobs that have a deadline have rows here. A row of a job that has finished goes when it falls due.
 CREATE TABLE agentq.job_deadline (
@@ -204,6 +218,7 @@ COMMENT ON COLUMN agentq.job_deadline.deadline_at IS 'When.';
 COMMENT ON COLUMN agentq.job_deadline.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_deadline.what IS 'start or finish.';
 
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_order', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_deadline', '');
 
 ALTER TABLE agentq.job_dead_letter
@@ -260,6 +275,21 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT 'the waiting row does not agree with its job', w.job_id
     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id
     WHERE w.scheduled_at IS DISTINCT FROM j.scheduled_at
+    UNION ALL
+    SELECT 'an ordering key has no job at its head', j.job_id
+    FROM agentq.job j WHERE j.ordering_key IS NOT NULL
+        AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+        AND NOT EXISTS (SELECT FROM agentq.job_order o WHERE o.queue_id = j.queue_id AND o.ordering_key = j.ordering_key)
+    UNION ALL
+    SELECT 'the head of an ordering key is finished, gone or blocked by its own key', o.job_id
+    FROM agentq.job_order o WHERE NOT EXISTS (SELECT FROM agentq.job j WHERE j.job_id = o.job_id AND j.ordering_key = o.ordering_key)
+        OR EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = o.job_id)
+        OR EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = o.job_id AND b.blocked_by LIKE 'order:%')
+    UNION ALL
+    SELECT 'the job runs or may run, though another is at the head of its ordering key', j.job_id
+    FROM agentq.job j JOIN agentq.job_order o ON o.queue_id = j.queue_id AND o.ordering_key = j.ordering_key AND o.job_id <> j.job_id
+    WHERE NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+        AND NOT EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = j.job_id)
     UNION ALL
     SELECT 'the blocked row does not agree with its job', b.job_id
     FROM agentq.job_blocked b JOIN agentq.job j ON j.job_id = b.job_id
@@ -460,7 +490,7 @@ FROM (
     FROM (
         SELECT limit_key, 0 AS active, 0 AS blocked FROM agentq.limit_rule WHERE limit_key NOT LIKE '%*'
         UNION ALL SELECT unnest(limits), 1, 0 FROM agentq.job_lease WHERE limits IS NOT NULL
-        UNION ALL SELECT blocked_by, 0, 1 FROM agentq.job_blocked
+        UNION ALL SELECT blocked_by, 0, 1 FROM agentq.job_blocked WHERE blocked_by NOT LIKE 'order:%'
     ) all_keys
     GROUP BY limit_key
 ) k

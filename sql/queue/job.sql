@@ -39,6 +39,7 @@ CREATE TABLE agentq.job (
     replay_of       uuid,
     replay_count    integer,
     limit_keys      text[],
+    ordering_key    text COLLATE "C",
     CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
@@ -68,6 +69,7 @@ COMMENT ON COLUMN agentq.job.parked IS 'Why it waits for a person; NULL: it does
 COMMENT ON COLUMN agentq.job.replay_of IS 'The job of which this one is another run.';
 COMMENT ON COLUMN agentq.job.replay_count IS 'How many runs of the same work came before; NULL: none.';
 COMMENT ON COLUMN agentq.job.limit_keys IS 'Keys of its own by which limits count it.';
+COMMENT ON COLUMN agentq.job.ordering_key IS 'Jobs of its queue with the same key run one at a time, in order.';
 
 CREATE TABLE agentq.job_ready (
     scheduled_at timestamptz NOT NULL,
@@ -116,7 +118,7 @@ CREATE TABLE agentq.job_blocked (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX job_blocked_any_idx ON agentq.job_blocked (blocked_by, any_queue_id, priority, scheduled_at, job_id);
 CREATE INDEX job_blocked_kind_idx ON agentq.job_blocked (blocked_by, queue_id, job_kind, priority, scheduled_at, job_id);
-COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit.';
+COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit, or for another job with the same ordering key.';
 COMMENT ON COLUMN agentq.job_blocked.scheduled_at IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.queue_id IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.any_queue_id IS 'The queue again, for claims of any kind.';
@@ -124,7 +126,7 @@ COMMENT ON COLUMN agentq.job_blocked.priority IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_blocked.keyed IS 'Whether it has an idempotency key of its own.';
 COMMENT ON COLUMN agentq.job_blocked.job_kind IS 'As in job.';
-COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot.';
+COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot, or order:<key> of an ordering key at whose head is another job.';
 
 CREATE TABLE agentq.job_lease (
     job_id        uuid NOT NULL,
@@ -230,6 +232,18 @@ COMMENT ON COLUMN agentq.job_checkpoint.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_checkpoint.saved_at IS 'When it was saved.';
 COMMENT ON COLUMN agentq.job_checkpoint.checkpoint IS 'What the worker saved.';
 
+-- For each ordering key in use, the one unfinished job that may run. The others are in job_blocked.
+CREATE TABLE agentq.job_order (
+    queue_id     integer NOT NULL,
+    ordering_key text COLLATE "C" NOT NULL,
+    job_id       uuid NOT NULL,
+    CONSTRAINT job_order_pkey PRIMARY KEY (queue_id, ordering_key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+COMMENT ON TABLE agentq.job_order IS 'Storage: the job at the head of each ordering key.';
+COMMENT ON COLUMN agentq.job_order.queue_id IS 'The queue.';
+COMMENT ON COLUMN agentq.job_order.ordering_key IS 'The key.';
+COMMENT ON COLUMN agentq.job_order.job_id IS 'The first of its unfinished jobs.';
+
 -- Only jobs that have a deadline have rows here. A row of a job that has finished goes when it falls due.
 CREATE TABLE agentq.job_deadline (
     deadline_at timestamptz NOT NULL,
@@ -265,3 +279,4 @@ SELECT pg_catalog.pg_extension_config_dump('agentq.job_key', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_checkpoint', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_deadline', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_blocked', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_order', '');

@@ -16,7 +16,7 @@ FROM (
     FROM (
         SELECT limit_key, 0 AS active, 0 AS blocked FROM agentq.limit_rule WHERE limit_key NOT LIKE '%*'
         UNION ALL SELECT unnest(limits), 1, 0 FROM agentq.job_lease WHERE limits IS NOT NULL
-        UNION ALL SELECT blocked_by, 0, 1 FROM agentq.job_blocked
+        UNION ALL SELECT blocked_by, 0, 1 FROM agentq.job_blocked WHERE blocked_by NOT LIKE 'order:%'
     ) all_keys
     GROUP BY limit_key
 ) k

@@ -202,6 +202,21 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id
     WHERE w.scheduled_at IS DISTINCT FROM j.scheduled_at
     UNION ALL
+    SELECT 'an ordering key has no job at its head', j.job_id
+    FROM agentq.job j WHERE j.ordering_key IS NOT NULL
+        AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+        AND NOT EXISTS (SELECT FROM agentq.job_order o WHERE o.queue_id = j.queue_id AND o.ordering_key = j.ordering_key)
+    UNION ALL
+    SELECT 'the head of an ordering key is finished, gone or blocked by its own key', o.job_id
+    FROM agentq.job_order o WHERE NOT EXISTS (SELECT FROM agentq.job j WHERE j.job_id = o.job_id AND j.ordering_key = o.ordering_key)
+        OR EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = o.job_id)
+        OR EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = o.job_id AND b.blocked_by LIKE 'order:%')
+    UNION ALL
+    SELECT 'the job runs or may run, though another is at the head of its ordering key', j.job_id
+    FROM agentq.job j JOIN agentq.job_order o ON o.queue_id = j.queue_id AND o.ordering_key = j.ordering_key AND o.job_id <> j.job_id
+    WHERE NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+        AND NOT EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = j.job_id)
+    UNION ALL
     SELECT 'the blocked row does not agree with its job', b.job_id
     FROM agentq.job_blocked b JOIN agentq.job j ON j.job_id = b.job_id
     WHERE (b.queue_id, b.any_queue_id, b.job_kind, b.priority, b.scheduled_at)

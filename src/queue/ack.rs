@@ -4,7 +4,7 @@ use super::batch::{LARGEST_BATCH, not_a_list, too_many};
 use super::enqueue::parse_id;
 use super::hints::has_fixed_snapshot;
 use super::rows::{job, job_done, job_key, job_lease};
-use super::{answer, limits};
+use super::{answer, limits, order};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
@@ -188,7 +188,7 @@ impl<'a> Acking<'a> {
             if self.leases.delete(&lease, true) == Deleted::Yes {
                 limits::free(&slots);
                 if lease.bool(job_lease::keyed) {
-                    free_key(ack.job_id, &moment);
+                    free_key(ack.job_id, &moment, self.now);
                 }
                 return Some(self.done(&lease, ack));
             }
@@ -222,18 +222,23 @@ impl<'a> Acking<'a> {
     }
 }
 
-/// Lets go of the job's idempotency key.
-fn free_key(job_id: Uuid, moment: &Moment) {
+/// Lets go of the job's idempotency key, and of its place at the head of its ordering key.
+fn free_key(job_id: Uuid, moment: &Moment, now: Micros) {
     let jobs = Table::open(&job::TABLE);
     let mut body = Scan::by_id(&jobs, moment, c"job_pkey", job_id);
-    if body.next()
-        && let Some(key) = body.maybe_bytes(job::idempotency_key)
-    {
+    if !body.next() {
+        return;
+    }
+    if let Some(key) = body.maybe_bytes(job::idempotency_key) {
         let key = String::from_utf8_lossy(key);
         let keys = Table::open(&job_key::TABLE);
         let mut held = Scan::begin(&keys, moment, c"job_queue_idempotency_active_uq", &[Key::Text(&key)], None);
         if held.next() && held.id(job_key::job_id) == job_id {
             keys.delete(&held, true);
         }
+    }
+    if let Some(key) = body.maybe_bytes(job::ordering_key) {
+        let (queue_id, key) = (body.int(job::queue_id), String::from_utf8_lossy(key));
+        db::connect(|db| order::advance(db, queue_id, &key, job_id, now));
     }
 }

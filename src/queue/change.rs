@@ -31,13 +31,13 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
         }
         changes.without("payload_json").parse("p_changes").and_then(check).or_raise();
         db::answer(|db| {
-            match settle::seize(db, job_id) {
-                Found::Resting if settings.has_policies && !db.run(&PARKED, &[job_id.into()]).is_empty() => raise(
+            let behind = match settle::seize(db, job_id) {
+                Found::Resting(_) if settings.has_policies && !db.run(&PARKED, &[job_id.into()]).is_empty() => raise(
                     PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     format!("job {job_id} is parked, because nobody knows what became of it"),
                     "Find out, and say so with agentq.fn_job_reconcile.",
                 ),
-                Found::Resting => {}
+                Found::Resting(behind) => behind,
                 Found::Held(held) => raise(
                     PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     format!("job {job_id} is held by {} and cannot be changed now", held.lease_owner),
@@ -48,9 +48,9 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
                     format!("job {job_id} is {state} and cannot be changed any more"),
                     "Enqueue a new job instead.",
                 ),
-            }
+            };
             let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
-            let place = Place::from_row(&row, 2);
+            let place = Place { blocked_by: behind, ..Place::from_row(&row, 2) };
             place.enter(db, clock::now());
             row.must(1)
         })

@@ -488,7 +488,7 @@ impl Claim<'_> {
                 .set(job_lease::lease_token, lease.token)
                 .set(job_lease::lease_until, timestamp(lease.until))
                 .set(job_lease::picked_at, timestamp(self.now))
-                .set(job_lease::keyed, taken.keyed)
+                .set(job_lease::keyed, taken.keyed || !body.is_null(job::ordering_key))
                 .set(job_lease::lease_owner, self.owner);
             rows.push(if slots.is_empty() { row } else { row.set(job_lease::limits, slots) });
             let document = document(body, &lane.queue.queue, &lease, moment);

@@ -79,7 +79,7 @@ pub fn enforce(now: Micros, limit: i64) -> usize {
 
 fn end(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
     match (settle::seize(db, job_id), missed) {
-        (Found::Resting, _) | (Found::Held(_), Missed::Finish(_)) => give_up(db, job_id, missed, now),
+        (Found::Resting(_), _) | (Found::Held(_), Missed::Finish(_)) => give_up(db, job_id, missed, now),
         // Claimed since it was looked at, and so in time after all; or over.
         (Found::Held(_), Missed::Start(_)) | (Found::Finished(_), _) => {}
     }

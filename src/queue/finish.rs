@@ -254,7 +254,7 @@ fn fn_job_cancel(p_job_id: Option<Uuid>, p_reason: default!(Option<&str>, "NULL"
         let reason = p_reason.map(shorten);
         let now = clock::now();
         db::answer(|db| match settle::seize(db, job_id) {
-            Found::Resting => {
+            Found::Resting(_) => {
                 let ending = Ending { outcome: "cancelled", cancel_reason: reason, ..Ending::default() };
                 settle::finish(db, job_id, "cancelled", &ending, now);
                 state_answer("cancelled", "cancelled", job_id, json!({}))

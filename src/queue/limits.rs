@@ -4,6 +4,7 @@
 //! memory, a claim locks the rules it is under and counts the leases itself.
 
 use super::change::whole;
+use super::order;
 use super::place::Place;
 use super::rows::{job_blocked, job_lease};
 use crate::base::clock::{self, Micros, timestamp};
@@ -28,7 +29,7 @@ statement!(LIMIT_LOCK, "sql/limit_lock.sql", [TEXTARRAYOID]);
 statement!(LEASE_LIMITS, "sql/lease_limits.sql", [UUIDOID]);
 
 /// Beginnings of keys that jobs have without being told.
-const RESERVED: [&str; 4] = ["queue:", "kind:", "worker_type:", "worker:"];
+const RESERVED: [&str; 5] = ["queue:", "kind:", "worker_type:", "worker:", "order:"];
 /// Keys that a job may be enqueued with.
 const MOST_KEYS: usize = 16;
 /// Keys for whose freed slots one claim looks.
@@ -52,7 +53,7 @@ pub fn check_keys(value: &Value) -> Result<Vec<String>, Refusal> {
         if key == limits::GLOBAL || RESERVED.iter().any(|start| key.starts_with(start)) || key.contains('*') {
             return Err(Refusal::new(
                 format!("the limit key \"{}\" cannot be given to a job", agentq_core::error::shown(key)),
-                "global, queue:, kind:, worker_type: and worker: are agentq's own, and * is for rules. Use one such as tenant:42.",
+                "global, queue:, kind:, worker_type:, worker: and order: are agentq's own, and * is for rules. Use one such as tenant:42.",
             ));
         }
         keys.push(key.to_owned());
@@ -103,7 +104,9 @@ fn count() -> Vec<Count> {
         let mut all = All::begin(&blocked, &moment);
         while let Some(row) = all.next() {
             let key = String::from_utf8_lossy(row.bytes(job_blocked::blocked_by)).into_owned();
-            counts.entry(key).or_default().1 += 1;
+            if order::key_in(&key).is_none() {
+                counts.entry(key).or_default().1 += 1;
+            }
         }
     }
     counts.into_iter().map(|(key, (active, blocked))| Count { key, active, blocked }).collect()

@@ -23,6 +23,7 @@ pub mod hints;
 pub mod lane;
 pub mod limits;
 pub mod new_job;
+pub mod order;
 pub mod place;
 pub mod policies;
 pub mod queues;

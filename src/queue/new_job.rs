@@ -1,7 +1,8 @@
 //! A job that has been checked and is to be written: the row that says what it is, and its place.
 
+use super::order;
 use super::place::Place;
-use super::rows::{job, job_ready, job_waiting};
+use super::rows::{job, job_blocked, job_ready, job_waiting};
 use super::terms::{self, Terms};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Queue;
@@ -75,10 +76,14 @@ pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
     let table = Table::open(&job::TABLE);
     let rows: Vec<Row> = jobs.iter().map(|job| job.row(&table, now, session_user)).collect();
     table.insert_all(&rows);
-    let (mut ready, mut waiting) = (Vec::with_capacity(jobs.len()), Vec::new());
-    let places: Vec<Place> = jobs.iter().map(|job| job.place(now)).collect();
-    for (job, place) in jobs.iter().zip(&places) {
-        if place.scheduled_at <= now {
+    let (mut ready, mut waiting, mut blocked) = (Vec::with_capacity(jobs.len()), Vec::new(), Vec::new());
+    let mut places: Vec<Place> = jobs.iter().map(|job| job.place(now)).collect();
+    let followers = order::followers(jobs);
+    for (job, place) in jobs.iter().zip(&mut places) {
+        if followers.contains(&job.id) {
+            place.blocked_by = job.terms.ordering_key.as_deref().map(order::name_of);
+            blocked.push(place.blocked_row(job.key.is_some()));
+        } else if place.scheduled_at <= now {
             ready.push(place.ready_row(job.key.is_some()))
         } else {
             waiting.push(place.waiting_row())
@@ -90,9 +95,16 @@ pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
     if !waiting.is_empty() {
         Table::open(&job_waiting::TABLE).insert_all(&waiting);
     }
+    if !blocked.is_empty() {
+        Table::open(&job_blocked::TABLE).insert_all(&blocked);
+    }
     terms::write_deadlines(jobs);
     for (job, place) in jobs.iter().zip(&places) {
         // A time that was asked for may lie before the present.
-        if place.scheduled_at <= now { place.entered_ready(job.asked_at.is_some()) } else { place.entered_waiting() }
+        match &place.blocked_by {
+            Some(_) => place.entered_blocked(),
+            None if place.scheduled_at <= now => place.entered_ready(job.asked_at.is_some()),
+            None => place.entered_waiting(),
+        }
     }
 }

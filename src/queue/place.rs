@@ -2,12 +2,13 @@
 //! these two places or takes them out (claims delete from `job_ready` themselves).
 
 use super::hints::{self, LaneName, Reading};
+use super::order;
 use super::rows::{job_blocked, job_ready, job_waiting};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statement};
 use crate::shared::slots;
-use crate::table::Row;
+use crate::table::{Row, Table};
 use agentq_core::mark::{Position, Slot};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -15,6 +16,7 @@ use pgrx::prelude::*;
 statement!(ENTER_READY, "sql/enter_ready.sql", [INT4OID, TEXTOID, INT4OID, TIMESTAMPTZOID, UUIDOID]);
 statement!(ENTER_WAITING, "sql/enter_waiting.sql", [TIMESTAMPTZOID, UUIDOID]);
 statement!(TAKE_RESTING, "sql/take_resting.sql", [UUIDOID]);
+statement!(ENTER_BLOCKED, "sql/enter_blocked.sql", [UUIDOID, TEXTOID]);
 statement!(TAKE_BLOCKED, "sql/take_blocked.sql", [UUIDOID]);
 statement!(PROMOTE, "sql/promote.sql", [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID]);
 statement!(
@@ -32,7 +34,8 @@ pub struct Place {
     pub job_kind: String,
     pub priority: i32,
     pub scheduled_at: Micros,
-    /// The key of the limit that it waits for, if it does.
+    /// The key of the limit that it waits for, or the name of the ordering key at whose head is another
+    /// job, if it does.
     pub blocked_by: Option<String>,
 }
 
@@ -73,7 +76,7 @@ impl Place {
     /// Tells the marks that a row of this job was put among the blocked ones.
     pub fn entered_blocked(&self) {
         hints::entered(&self.lanes(), self.priority, self.position(), true);
-        self.blocked_by.iter().for_each(|key| slots::blocked(key));
+        self.limit().into_iter().for_each(slots::blocked);
     }
 
     /// Tells the marks that a row of this job was put among the waiting ones.
@@ -84,7 +87,12 @@ impl Place {
     /// Tells the marks that the ready, or blocked, row of this job was taken.
     pub fn left_ready(&self) {
         hints::left(&self.lanes(), self.priority, self.position());
-        self.blocked_by.iter().for_each(|key| slots::unblocked(key));
+        self.limit().into_iter().for_each(slots::unblocked);
+    }
+
+    /// The key of the limit that it waits for, if it waits for one.
+    fn limit(&self) -> Option<&str> {
+        self.blocked_by.as_deref().filter(|name| order::key_in(name).is_none())
     }
 
     fn left_waiting(&self) {
@@ -123,9 +131,14 @@ impl Place {
             .set(job_waiting::job_id, self.job_id)
     }
 
-    /// Puts a job that was held where its schedule says.
+    /// Puts a job that was held, or taken out of its place, where its schedule says; or back behind the
+    /// head of its ordering key.
     pub fn enter(&self, db: &Db, now: Micros) {
         hints::announce();
+        if self.blocked_by.is_some() {
+            db.run(&ENTER_BLOCKED, &[self.job_id.into(), self.blocked_by.as_deref().into()]);
+            return self.entered_blocked();
+        }
         let at = timestamp(self.scheduled_at);
         if self.scheduled_at <= now {
             let kind = self.job_kind.as_str();
@@ -136,6 +149,18 @@ impl Place {
             self.entered_ready(true);
         } else {
             db.run(&ENTER_WAITING, &[at.into(), self.job_id.into()]);
+            self.entered_waiting();
+        }
+    }
+
+    /// The same for a job that this transaction's snapshot may not show.
+    pub fn enter_unseen(&self, keyed: bool, now: Micros) {
+        hints::announce();
+        if self.scheduled_at <= now {
+            Table::open(&job_ready::TABLE).insert_all(&[self.ready_row(keyed)]);
+            self.entered_ready(true);
+        } else {
+            Table::open(&job_waiting::TABLE).insert_all(&[self.waiting_row()]);
             self.entered_waiting();
         }
     }
@@ -167,7 +192,9 @@ fn take_blocked(db: &Db, job_id: Uuid) -> Option<Place> {
     let mut place = Place::from_row(&row, 1);
     place.blocked_by = row.get(6);
     place.left_ready();
-    Some(Place { blocked_by: None, ..place })
+    // What waited for a slot may look for one again; what stood behind another still does.
+    place.blocked_by.take_if(|name| order::key_in(name).is_none());
+    Some(place)
 }
 
 /// Which jobs to move to the ready ones when their time has come. Other sessions see them only when

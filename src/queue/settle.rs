@@ -4,6 +4,7 @@
 //! release, snooze, expiry, cancellation, dead letter.
 
 use super::limits;
+use super::order;
 use super::place::{self, Place};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
@@ -102,6 +103,7 @@ pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micr
             ending.cancel_reason.into(),
         ],
     );
+    order::finished(db, job_id, now);
 }
 
 /// Ends a job in the dead letters and returns the id of its letter.
@@ -130,7 +132,8 @@ pub fn write_letter(db: &Db, job_id: Uuid, ending: &Ending<'_>, reason: Reason, 
 
 /// Where a job is that someone wants to end.
 pub enum Found {
-    Resting,
+    /// With the name of the ordering key behind whose head it stood, if it did.
+    Resting(Option<String>),
     Held(Held),
     Finished(String),
 }
@@ -139,8 +142,8 @@ pub enum Found {
 /// that moves meanwhile is looked for again.
 pub fn seize(db: &Db, job_id: Uuid) -> Found {
     for _ in 0..100 {
-        if place::take_resting(db, job_id).is_some() {
-            return Found::Resting;
+        if let Some(place) = place::take_resting(db, job_id) {
+            return Found::Resting(place.blocked_by);
         }
         if let Some(held) = Held::lock(db, job_id, None, None) {
             return Found::Held(held);

@@ -12,7 +12,7 @@ use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use std::rc::Rc;
 
-const JOB_KEYS: [&str; 16] = [
+const JOB_KEYS: [&str; 17] = [
     "job_kind",
     "idempotency_key",
     "actor",
@@ -29,6 +29,7 @@ const JOB_KEYS: [&str; 16] = [
     "finish_by",
     "external_effects",
     "limit_keys",
+    "ordering_key",
 ];
 
 /// Reads a job, which is to have this id, or says what is wrong with it.

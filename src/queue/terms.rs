@@ -3,9 +3,9 @@
 //! Most jobs have none of it.
 
 use super::enqueue::moment;
-use super::limits;
 use super::new_job::NewJob;
 use super::rows::{job, job_deadline};
+use super::{limits, order};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::{Queue, Settings};
 use crate::table::{Row, Table};
@@ -13,7 +13,7 @@ use agentq_core::Refusal;
 use pgrx::Uuid;
 use serde_json::Value;
 
-pub const KEYS: [&str; 4] = ["start_by", "finish_by", "external_effects", "limit_keys"];
+pub const KEYS: [&str; 5] = ["start_by", "finish_by", "external_effects", "limit_keys", "ordering_key"];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Terms {
@@ -23,6 +23,7 @@ pub struct Terms {
     /// The job of which this is another run, and how many came before.
     pub replay_of: Option<(Uuid, i32)>,
     pub limit_keys: Vec<String>,
+    pub ordering_key: Option<String>,
 }
 
 impl Terms {
@@ -48,10 +49,11 @@ impl Terms {
             },
             replay_of: None,
             limit_keys: get("limit_keys").map(|keys| limits::check_keys(&keys)).transpose()?.unwrap_or_default(),
+            ordering_key: get("ordering_key").map(|key| order::check_key(&key)).transpose()?,
         };
         if terms != Terms::default() && !settings.has_policies {
             return Err(Refusal::new(
-                "deadlines, external effects and limit keys need the schema of agentq 0.5.0",
+                "deadlines, external effects, limit keys and ordering keys need the schema of agentq 0.5.0",
                 "Run ALTER EXTENSION agentq UPDATE.",
             ));
         }
@@ -88,6 +90,9 @@ impl Terms {
         }
         if !self.limit_keys.is_empty() {
             row = row.set(job::limit_keys, self.limit_keys.clone());
+        }
+        if let Some(key) = &self.ordering_key {
+            row = row.set(job::ordering_key, key.as_str());
         }
         row
     }

@@ -22,6 +22,7 @@ mod lease;
 mod limits;
 mod marks;
 mod model;
+mod ordering;
 mod plans;
 mod queues;
 mod reconcile;

@@ -6,7 +6,7 @@ SET reason = $2, error_class = $3,
             'error_class', a.error_class, 'error', left(a.error, 2000))) ORDER BY a.attempt_no)
         FROM agentq.job_attempt a WHERE a.job_id = d.job_id), '[]'),
     settings = jsonb_strip_nulls(jsonb_build_object('priority', j.priority, 'max_attempts', j.max_attempts,
-        'external_effects', j.external_effects, 'limit_keys', to_jsonb(j.limit_keys), 'replay_count', j.replay_count,
+        'external_effects', j.external_effects, 'limit_keys', to_jsonb(j.limit_keys), 'ordering_key', j.ordering_key, 'replay_count', j.replay_count,
         'made_at', coalesce((SELECT first.settings->>'made_at' FROM agentq.job_dead_letter first WHERE first.job_id = j.replay_of),
             j.created_at::text)))
 FROM agentq.job j

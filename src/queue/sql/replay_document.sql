@@ -1,7 +1,7 @@
 SELECT jsonb_strip_nulls(jsonb_build_object('job_kind', j.job_kind, 'idempotency_key', j.idempotency_key,
            'actor', j.actor, 'source_ref', j.source_ref, 'target_ref', j.target_ref, 'payload_ref', j.payload_ref,
            'priority', j.priority, 'max_attempts', j.max_attempts, 'run_id', j.run_id, 'queue', q.queue,
-           'external_effects', j.external_effects, 'limit_keys', to_jsonb(j.limit_keys)))
+           'external_effects', j.external_effects, 'limit_keys', to_jsonb(j.limit_keys), 'ordering_key', j.ordering_key))
        || jsonb_build_object('payload_json', j.payload_json),
        v.state, coalesce(j.replay_count, 0), j.external_effects IS TRUE, c.checkpoint
 FROM agentq.job j

@@ -1,0 +1,1 @@
+DELETE FROM agentq.job_order WHERE queue_id = $1 AND ordering_key = $2

@@ -1,0 +1,230 @@
+//! Ordering keys: one at a time, in order, across retries.
+
+use crate::helpers::{claimed, expect, id, refused, until_someone_waits};
+use agentq_tests::{Cluster, Options, Session, database, json};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+#[track_caller]
+fn enqueue(s: &mut Session, key: &str, more: &str) -> String {
+    id(&s.call(&format!("fn_job_enqueue('x', p_options => '{{\"ordering_key\": \"{key}\"}}'{more})")))
+}
+
+#[track_caller]
+fn ack(s: &mut Session, job: &str) {
+    expect(s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+}
+
+#[test]
+fn jobs_with_one_key_run_one_at_a_time_in_order() {
+    let db = database();
+    let mut s = db.session();
+    let jobs: Vec<String> = (0..4).map(|_| enqueue(&mut s, "a", "")).collect();
+    let other = enqueue(&mut s, "b", "");
+    let plain = s.enqueue("x");
+    assert_eq!(id(&claimed(&mut s, "bob")), jobs[0]);
+    // Others are not held up.
+    assert_eq!(id(&claimed(&mut s, "bob")), other);
+    assert_eq!(id(&claimed(&mut s, "bob")), plain);
+    assert_eq!(s.claim("bob")["code"], "empty");
+    for (number, job) in jobs.iter().enumerate() {
+        ack(&mut s, job);
+        match jobs.get(number + 1) {
+            Some(next) => assert_eq!(id(&claimed(&mut s, "bob")), *next),
+            None => assert_eq!(s.claim("bob")["code"], "empty"),
+        }
+        db.assert_sound();
+    }
+    ack(&mut s, &other);
+    assert_eq!(s.count("agentq.job_order"), 0);
+    // The key is new again.
+    let again = enqueue(&mut s, "a", "");
+    assert_eq!(id(&claimed(&mut s, "bob")), again);
+}
+
+#[test]
+fn a_retry_keeps_its_place_and_every_end_lets_the_next_one_in() {
+    let db = database();
+    let mut s = db.session();
+    for end in [
+        "fn_job_fail_or_retry('JOB', 'bob', 'boom', 'validation_error')",
+        "fn_job_fail_or_retry('JOB', 'bob', 'boom', p_verdict => 'discard')",
+        "fn_job_move_to_dead_letter('JOB', 'no')",
+        "fn_job_ack_batch('bob', '[\"JOB\"]')",
+        "fn_job_ack_and_claim('JOB', 'bob', p_job_kind => 'none')",
+    ] {
+        let jobs: Vec<String> = (0..2).map(|_| enqueue(&mut s, "a", "")).collect();
+        claimed(&mut s, "bob");
+        // Failed, given back, silent: the second waits all the while.
+        expect(
+            &mut s,
+            "retry_waiting",
+            &format!("fn_job_fail_or_retry('{}', 'bob', 'boom', p_retry_after => '1 hour')", jobs[0]),
+        );
+        assert_eq!(s.claim("bob")["code"], "empty", "{end}");
+        s.shift_clock(3601);
+        assert_eq!(id(&claimed(&mut s, "bob")), jobs[0]);
+        expect(&mut s, "released", &format!("fn_job_release('{}', 'bob')", jobs[0]));
+        assert_eq!(id(&claimed(&mut s, "bob")), jobs[0]);
+        s.shift_clock(4000);
+        assert_eq!(id(&claimed(&mut s, "bob")), jobs[0], "{end}");
+        s.call(&end.replace("JOB", &jobs[0]));
+        assert_eq!(id(&claimed(&mut s, "bob")), jobs[1], "{end}");
+        ack(&mut s, &jobs[1]);
+        s.shift_clock(0);
+        db.assert_sound();
+    }
+}
+
+#[test]
+fn what_stands_behind_can_be_changed_cancelled_and_miss_its_deadline() {
+    let db = database();
+    let mut s = db.session();
+    let head = enqueue(&mut s, "a", "");
+    let jobs: Vec<String> = (0..4).map(|_| enqueue(&mut s, "a", "")).collect();
+    let options = "'{\"ordering_key\": \"a\", \"start_by\": \"2020-01-01\"}'";
+    let late = id(&s.call(&format!("fn_job_enqueue('x', p_options => {options})")));
+    expect(&mut s, "changed", &format!("fn_job_change('{}', '{{\"priority\": 1}}')", jobs[2]));
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{}')", jobs[0]));
+    s.call("fn_engine_tick('enforce_deadlines')");
+    assert_eq!(s.state(&late), "dead_letter");
+    db.assert_sound();
+    // The head itself may be cancelled before it runs: the most urgent is next, then the oldest.
+    assert_eq!(s.call("fn_job_claim_batch('nobody', 10, 'other')")["count"], json!(0));
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{head}')"));
+    for job in [&jobs[2], &jobs[1], &jobs[3]] {
+        assert_eq!(id(&claimed(&mut s, "bob")), *job);
+        ack(&mut s, job);
+    }
+    assert_eq!(s.count("agentq.job_order"), 0);
+    db.assert_sound();
+}
+
+#[test]
+fn an_enqueue_behind_a_head_that_finishes_is_not_forgotten() {
+    let db = database();
+    for level in ["READ COMMITTED", "REPEATABLE READ"] {
+        let (mut s, mut open) = (db.session(), db.session());
+        let head = enqueue(&mut s, "a", "");
+        claimed(&mut s, "bob");
+        open.run("BEGIN");
+        let behind = enqueue(&mut open, "a", "");
+        let mut acker = db.session();
+        acker.run(&format!("SET default_transaction_isolation = '{level}'"));
+        let acking = std::thread::spawn({
+            let head = head.clone();
+            move || ack(&mut acker, &head)
+        });
+        until_someone_waits(&mut s);
+        open.run("COMMIT");
+        acking.join().expect("no panic");
+        assert_eq!(id(&claimed(&mut s, "bob")), behind, "{level}");
+        ack(&mut s, &behind);
+        // And one that is rolled back is.
+        let head = enqueue(&mut s, "a", "");
+        claimed(&mut s, "bob");
+        open.run("BEGIN");
+        enqueue(&mut open, "a", "");
+        open.run("ROLLBACK");
+        ack(&mut s, &head);
+        assert_eq!(s.claim("bob")["code"], "empty");
+        assert_eq!(s.count("agentq.job_order"), 0);
+    }
+    db.assert_sound();
+}
+
+#[test]
+fn two_new_jobs_of_one_key_agree_on_their_head() {
+    let db = database();
+    let (mut a, mut b) = (db.session(), db.session());
+    a.run("BEGIN");
+    let first = enqueue(&mut a, "k", "");
+    let second = std::thread::spawn(move || enqueue(&mut b, "k", ""));
+    until_someone_waits(&mut db.session());
+    a.run("COMMIT");
+    let second = second.join().expect("no panic");
+    assert_eq!(id(&claimed(&mut a, "bob")), first);
+    assert_eq!(a.claim("bob")["code"], "empty");
+    ack(&mut a, &first);
+    assert_eq!(id(&claimed(&mut a, "bob")), second);
+    db.assert_sound();
+}
+
+#[test]
+fn a_batch_and_a_queue_of_its_own() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_queue_set('mail')");
+    let batch = s.call(
+        r#"fn_job_enqueue_batch('[{"job_kind": "x", "ordering_key": "a"}, {"job_kind": "x", "ordering_key": "a"},
+            {"job_kind": "x", "ordering_key": "a", "queue": "mail"}, {"job_kind": "x"}]')"#,
+    );
+    assert_eq!(batch["created"], json!(4));
+    assert_eq!(s.call("fn_job_claim_batch('bob', 10)")["count"], json!(2));
+    assert_eq!(s.call("fn_job_claim_batch('bob', 10, p_options => '{\"queues\": [\"mail\"]}')")["count"], json!(1));
+    for (options, message) in
+        [(r#"{"ordering_key": 1}"#, "ordering_key must be a text"), (r#"{"ordering_key": ""}"#, "must not be empty")]
+    {
+        refused(&mut s, &format!("SELECT agentq.fn_job_enqueue('x', p_options => '{options}')"), "22023", message, "");
+    }
+    let sql = "SELECT agentq.fn_job_enqueue('x', p_options => '{\"limit_keys\": [\"order:a\"]}')";
+    refused(&mut s, sql, "22023", "cannot be given to a job", "");
+    db.assert_sound();
+}
+
+#[test]
+fn many_workers_keep_every_key_in_order_through_retries_and_a_crash() {
+    const JOBS: usize = 240;
+    let mut cluster = Cluster::start("ordering", &Options::default());
+    cluster.make_template();
+    let mut s = cluster.session("agentq_template");
+    let mut expected: HashMap<String, Vec<String>> = HashMap::new();
+    for number in 0..JOBS {
+        let key = format!("k{}", number % 8);
+        let job = enqueue(&mut s, &key, "");
+        expected.entry(key).or_default().push(job);
+    }
+    let run = |cluster: &Cluster, upto: usize, done: &Mutex<Vec<String>>| {
+        let count = AtomicUsize::new(done.lock().expect("a list").len());
+        std::thread::scope(|scope| {
+            for number in 0..12 {
+                let mut s = cluster.session("agentq_template");
+                let count = &count;
+                scope.spawn(move || {
+                    while count.load(SeqCst) < upto {
+                        let claim = s.claim("bob");
+                        if claim["code"] != "claimed" {
+                            continue;
+                        }
+                        let job = id(&claim);
+                        if number % 3 == 0 && claim["attempt"] == json!(1) {
+                            s.call(&format!("fn_job_fail_or_retry('{job}', 'bob', 'boom', p_retry_after => '0.02 s')"));
+                            continue;
+                        }
+                        // Written down before it is acked: only one of a key is in hand at a time.
+                        done.lock().expect("a list").push(job.clone());
+                        ack(&mut s, &job);
+                        count.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+        });
+    };
+    let done = Mutex::new(Vec::new());
+    run(&cluster, JOBS / 2, &done);
+    cluster.crash_and_restart();
+    let mut s = cluster.session("agentq_template");
+    // What was in hand at the crash is given back.
+    s.run("SELECT agentq.fn_job_release(job_id, 'bob') FROM agentq.job_lease");
+    assert_eq!(s.texts("SELECT problem FROM agentq.fn_queue_verify()"), [] as [&str; 0]);
+    run(&cluster, JOBS, &done);
+    let mut by_key: HashMap<String, Vec<String>> = HashMap::new();
+    for job in done.into_inner().expect("a list") {
+        let key = s.text(&format!("SELECT ordering_key FROM agentq.job WHERE job_id = '{job}'"));
+        by_key.entry(key).or_default().push(job);
+    }
+    assert_eq!(by_key, expected);
+    assert_eq!(s.texts("SELECT problem FROM agentq.fn_queue_verify()"), [] as [&str; 0]);
+    assert_eq!(s.count("agentq.job_order"), 0);
+}
