@@ -34,6 +34,7 @@ COMMENT ON FUNCTION agentq.fn_error_class_set IS 'Adds a class of errors or chan
 COMMENT ON FUNCTION agentq.fn_error_class_remove IS 'Removes a class of errors that is not built in.';
 COMMENT ON FUNCTION agentq.fn_retry_policy_set IS 'Sets how failed jobs of a kind, of a queue, or of all are tried again; a null takes a rule away.';
 COMMENT ON FUNCTION agentq.fn_limit_set IS 'Sets how many jobs with a key may be held at once, and may wait; a null takes a limit away. Jobs that are held already count.';
+COMMENT ON FUNCTION agentq.fn_admission_check IS 'Whether a job would be let in now: accept, defer with a time to come back, or refuse, with the reason. Enqueues ask the same.';
 COMMENT ON FUNCTION agentq.fn_limit_remove IS 'Removes a limit.';
 COMMENT ON FUNCTION agentq.fn_limit_counted IS 'Slots of a limit in use, as shared memory counts them; NULL: it does not.';
 COMMENT ON FUNCTION agentq.fn_retry_policy_remove IS 'Removes a retry policy.';

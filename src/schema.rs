@@ -52,5 +52,6 @@ extension_sql_file!(
     name = "queue_limit_views",
     requires = ["engine_engine", queue::limits::fn_limit_set, queue::limits::fn_limit_counted],
 );
-extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["queue_limit_views"]);
+extension_sql_file!("../sql/queue/insight.sql", name = "queue_insight", requires = ["queue_limit_views"]);
+extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["queue_insight"]);
 extension_sql_file!("../sql/functions.sql", name = "functions", finalize);

@@ -16,13 +16,15 @@ COMMENT ON COLUMN agentq.access_rule.object IS 'The function, table or view of a
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT level, 'EXECUTE', object
 FROM (VALUES
-    ('producer', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_get', 'fn_clock_now', 'fn_version']),
+    ('producer', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_get', 'fn_clock_now', 'fn_version', 'fn_admission_check',
+        'fn_job_explain', 'fn_backpressure_status']),
     ('worker', ARRAY['fn_job_claim', 'fn_job_claim_batch', 'fn_job_start', 'fn_job_heartbeat', 'fn_job_ack',
         'fn_job_ack_batch', 'fn_job_ack_and_claim', 'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release',
         'fn_job_snooze', 'fn_job_get',
-        'fn_queue_heartbeat_tick', 'fn_clock_now', 'fn_version']),
+        'fn_queue_heartbeat_tick', 'fn_clock_now', 'fn_version', 'fn_backpressure_status', 'fn_job_explain']),
     ('reader', ARRAY['fn_vacuum_state', 'fn_job_get', 'fn_config_get', 'fn_queue_stale_check', 'fn_queue_verify', 'fn_clock_now', 'fn_version',
-        'fn_schedule_upcoming', 'fn_engine_live', 'fn_engine_state', 'fn_limit_rule_of', 'fn_limit_counted']),
+        'fn_schedule_upcoming', 'fn_engine_live', 'fn_engine_state', 'fn_limit_rule_of', 'fn_limit_counted', 'fn_job_explain',
+        'fn_backpressure_status', 'fn_admission_check']),
     ('operator', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_claim', 'fn_job_claim_batch', 'fn_job_start',
         'fn_job_heartbeat', 'fn_job_ack', 'fn_job_ack_batch', 'fn_job_ack_and_claim',
         'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze',
@@ -33,7 +35,8 @@ FROM (VALUES
         'fn_handler_register', 'fn_handler_remove', 'fn_engine_tick', 'fn_engine_chore_set', 'fn_engine_live', 'fn_engine_state',
         'fn_vacuum_state', 'fn_error_class_set', 'fn_error_class_remove', 'fn_retry_policy_set', 'fn_retry_policy_remove',
         'fn_dead_letter_redrive', 'fn_dead_letter_purge', 'fn_job_replay', 'fn_job_reconcile', 'fn_limit_set', 'fn_limit_remove',
-        'fn_limit_preset', 'fn_adjust_concurrency', 'fn_limit_rule_of', 'fn_limit_counted'])
+        'fn_limit_preset', 'fn_adjust_concurrency', 'fn_limit_rule_of', 'fn_limit_counted', 'fn_job_explain', 'fn_backpressure_status',
+        'fn_admission_check'])
 ) AS l(level, objects)
 CROSS JOIN LATERAL unnest(l.objects) AS object;
 

@@ -3,6 +3,7 @@
 //! A batch is checked job by job before anything is written, then written together. Keys are taken
 //! in sorted order, so that two batches with the same keys cannot wait for each other.
 
+use super::admission;
 use super::answer;
 use super::enqueue::as_id;
 use super::hints;
@@ -92,7 +93,11 @@ pub fn enqueue(settings: &Settings, jobs: Jsonb, options: Options) -> Jsonb {
     if items.len() > LARGEST_BATCH {
         Err(too_many(items.len())).or_raise()
     }
-    let read: Vec<_> = items.elements().zip(new_ids()).map(|(item, id)| submitted::read(settings, id, item)).collect();
+    let read = items.elements().zip(new_ids()).map(|(item, id)| {
+        let job = submitted::read(settings, id, item)?;
+        admission::refusal(admission::verdict(settings, &job, 1)).map_or(Ok(job), Err)
+    });
+    let read: Vec<_> = read.collect();
     let refused = read.iter().filter(|job| job.is_err()).count();
     if options.all_or_nothing && refused > 0 {
         return none_of(read);

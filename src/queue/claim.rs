@@ -40,6 +40,10 @@ const PROMOTE_AT_MOST: i64 = 1_000;
 /// How often a claim looks again because all it found had missed their deadline, or had no slot. What is left is the
 /// engine's, or the next claim's.
 const LATE_AT_MOST: usize = 100;
+/// The same in a transaction that may go on for long, while others do not see what it has put aside.
+const LATE_LINGERING: usize = 16;
+/// Keys without slots that an answer names.
+const NAMED_AT_MOST: usize = 10;
 
 struct Claim<'a> {
     owner: &'a str,
@@ -305,7 +309,7 @@ impl Claim<'_> {
         let most = if self.lingers { self.limit as i64 } else { reap::AT_MOST };
         let mut late = 0;
         while held.is_empty() {
-            if self.found_late.take() && late < LATE_AT_MOST {
+            if self.found_late.take() && late < if self.lingers { LATE_LINGERING } else { LATE_AT_MOST } {
                 late += 1;
             } else if reap::now(self.now, most) == 0 {
                 break;
@@ -324,40 +328,58 @@ impl Claim<'_> {
         Due::Best(self.limit as i64, queues, self.lanes.iter().map(|lane| lane.kind.clone()).collect())
     }
 
-    /// Scans from the marks, or in full if there are none, or if this transaction has put rows in
-    /// that the marks do not know. A scan that finds nothing is made again in full.
+    /// Looks for jobs that may run now. What waits for slots that are there is looked at in parts.
     fn scan(&self, full: bool) -> Vec<Held> {
         // Before the rules are read, so that a change of them waits for this claim, or is seen by it.
         let leases = Table::open(&job_lease::TABLE);
         let settings = Settings::current();
-        let mut slots = (!settings.limits.is_empty()).then(|| Slots::open(&settings.limits));
-        let lanes = match &slots {
-            None => self.lanes.clone(),
-            Some(slots) => self.lanes_with_slots(&settings.limits, slots),
+        let newer = limits::rules_in_force(&settings);
+        let rules = newer.as_ref().unwrap_or(&settings.limits);
+        let mut slots = (!rules.is_empty()).then(|| Slots::open(&leases, rules));
+        let (lanes, keys, room) = match &slots {
+            None => (self.lanes.clone(), Vec::new(), self.limit),
+            Some(slots) => self.lanes_with_slots(rules, slots),
         };
-        if lanes.is_empty() {
-            return Vec::new();
+        let parts = keys.chunks(limits::OPEN_AT_ONCE).map(|keys| Lane::blocked(&lanes, keys));
+        let mut parts: Vec<Vec<Lane>> = parts.collect();
+        match parts.first_mut() {
+            Some(first) => first.splice(0..0, lanes.iter().cloned()).for_each(drop),
+            None => parts.push(lanes.clone()),
         }
+        for part in parts.iter().filter(|part| !part.is_empty() && room > 0) {
+            let mut found = Found { lanes: part, leases: &leases, rules, slots: &mut slots, limit: room };
+            let held = self.scan_lanes(&mut found, full);
+            if !held.is_empty() || self.found_late.get() {
+                return held;
+            }
+        }
+        leases.let_go();
+        Vec::new()
+    }
+
+    /// Scans from the marks, or in full if there are none, or if this transaction has put rows in
+    /// that the marks do not know. A scan that finds nothing is made again in full.
+    fn scan_lanes(&self, found: &mut Found<'_>, full: bool) -> Vec<Held> {
+        let lanes = found.lanes;
         let mut readings: Vec<Reading> = lanes.iter().map(|lane| Reading::of(lane.name())).collect();
         let marks: Vec<Option<Vec<Slot>>> =
             readings.iter_mut().map(|reading| reading.slots.take().filter(|_| !full)).collect();
         let looked = marks.iter().all(Option::is_none);
-        let mut found = Found { lanes: &lanes, leases: &leases, rules: &settings.limits, slots: &mut slots };
-        let held = self.take(&mut found, &mut readings, marks);
+        let held = self.take(found, &mut readings, marks);
         let found_any = !held.is_empty() || self.found_late.get();
         if found_any || looked || !readings.iter().all(|reading| reading.may_look) {
             return held;
         }
-        self.take(&mut found, &mut readings, vec![None; lanes.len()])
+        self.take(found, &mut readings, vec![None; lanes.len()])
     }
 
     fn worker(&self) -> Worker<'_> {
         Worker { owner: self.owner, worker_type: self.worker_type.as_deref() }
     }
 
-    /// The lanes that have a slot for every job in them, as far as that can be said of all; and those of jobs
-    /// that waited for a slot that is there now.
-    fn lanes_with_slots(&self, rules: &Rules, slots: &Slots) -> Vec<Lane> {
+    /// The lanes that have a slot for every job in them, as far as that can be said of all; the keys of which jobs
+    /// wait for a slot that is there now; and how many jobs this worker may take.
+    fn lanes_with_slots(&self, rules: &Rules, slots: &Slots) -> (Vec<Lane>, Vec<String>, usize) {
         let mut open = Vec::with_capacity(self.lanes.len());
         for lane in &self.lanes {
             let keys = limits::limited(rules, self.worker().wide_keys(&lane.queue.queue, lane.kind.as_deref()));
@@ -366,13 +388,13 @@ impl Claim<'_> {
                 None => open.push(lane.clone()),
             }
         }
-        let keys = slots.open_keys(rules);
-        let blocked = open
-            .iter()
-            .flat_map(|lane| keys.iter().map(move |key| Lane { blocked_by: Some(key.clone()), ..lane.clone() }));
-        let blocked: Vec<Lane> = blocked.collect();
-        open.extend(blocked);
-        open
+        let room = slots.room(&limits::limited(rules, self.worker().own_keys()));
+        let (mut free, full) = slots.waited_for(rules);
+        self.limited_by.borrow_mut().extend(full.into_iter().take(NAMED_AT_MOST));
+        // Not always the same first, so that none is passed over for ever.
+        let turn = self.now as usize % free.len().max(1);
+        free.rotate_left(turn);
+        (open, free, self.limit.min(room.map_or(usize::MAX, |room| room as usize)))
     }
 
     /// Takes the first jobs from these slots on. A lane without slots is looked at first.
@@ -404,41 +426,19 @@ impl Claim<'_> {
         let mut cursors: Vec<Cursor<'_>> = lanes
             .iter()
             .zip(&slots)
-            .map(|(lane, slots)| Cursor::new(lane, table(lane), &moment, slots, self.limit == 1))
+            .map(|(lane, slots)| Cursor::new(lane, table(lane), &moment, slots, found.limit == 1))
             .collect();
-        let taken = self.first_of(&mut cursors);
+        let taken = first_of(&mut cursors, found.limit);
         for (number, (reading, slots)) in readings.iter().zip(&slots).enumerate() {
             match taken.iter().rev().find(|(lane, _)| *lane == number) {
                 Some((_, last)) => raise(reading, slots, &last.place),
                 // Fewer were there than wanted, so each lane was read to its end.
-                None if taken.len() < self.limit => reading.raise_all(slots),
+                None if taken.len() < found.limit => reading.raise_all(slots),
                 None => {}
             }
         }
         drop(cursors);
         self.hold(found, taken, &moment)
-    }
-
-    /// The first ready jobs over all cursors, taken one after the other; each with its lane.
-    fn first_of(&self, cursors: &mut [Cursor<'_>]) -> Vec<(usize, Taken)> {
-        let order = |slot: Slot, lane: usize| Reverse((slot.priority, slot.from, lane));
-        let mut heads: BinaryHeap<_> =
-            cursors.iter_mut().enumerate().filter_map(|(lane, cursor)| Some(order(cursor.next()?, lane))).collect();
-        let mut taken = Vec::new();
-        while taken.len() < self.limit
-            && let Some(Reverse((_, _, lane))) = heads.pop()
-        {
-            pgrx::check_for_interrupts!();
-            if let Some(job) = cursors[lane].take() {
-                taken.push((lane, job));
-            }
-            if taken.len() < self.limit
-                && let Some(slot) = cursors[lane].next()
-            {
-                heads.push(order(slot, lane));
-            }
-        }
-        taken
     }
 
     fn lease_until(&self, lane: &Lane) -> Micros {
@@ -477,6 +477,12 @@ impl Claim<'_> {
             }
             let slots = match found.take_slots(self, lane, &taken, body) {
                 Ok(slots) => slots,
+                // The worker itself has no slot left; others may have.
+                Err(key) if self.worker().own_keys().contains(&key) => {
+                    taken.place.enter_unseen(taken.keyed, self.now);
+                    self.limited_by.borrow_mut().insert(key);
+                    continue;
+                }
                 Err(key) => {
                     blocked.push((Place { blocked_by: Some(key), ..taken.place }, taken.keyed));
                     continue;
@@ -520,6 +526,28 @@ impl Claim<'_> {
     }
 }
 
+/// The first ready jobs over all cursors, taken one after the other; each with its lane.
+fn first_of(cursors: &mut [Cursor<'_>], limit: usize) -> Vec<(usize, Taken)> {
+    let order = |slot: Slot, lane: usize| Reverse((slot.priority, slot.from, lane));
+    let mut heads: BinaryHeap<_> =
+        cursors.iter_mut().enumerate().filter_map(|(lane, cursor)| Some(order(cursor.next()?, lane))).collect();
+    let mut taken = Vec::new();
+    while taken.len() < limit
+        && let Some(Reverse((_, _, lane))) = heads.pop()
+    {
+        pgrx::check_for_interrupts!();
+        if let Some(job) = cursors[lane].take() {
+            taken.push((lane, job));
+        }
+        if taken.len() < limit
+            && let Some(slot) = cursors[lane].next()
+        {
+            heads.push(order(slot, lane));
+        }
+    }
+    taken
+}
+
 /// Where a claim looks, and what it may take.
 struct Found<'a> {
     lanes: &'a [Lane],
@@ -527,6 +555,8 @@ struct Found<'a> {
     rules: &'a Rules,
     /// None: there are no limits.
     slots: &'a mut Option<Slots>,
+    /// How many jobs are wanted.
+    limit: usize,
 }
 
 impl Found<'_> {

@@ -3,6 +3,7 @@
 //! With an idempotency key the key is taken first: of any number of sessions that try at the same
 //! instant, one gets it, and the others wait for it to commit and answer with its job.
 
+use super::admission;
 use super::answer;
 use super::hints;
 use super::new_job::{self, NewJob};
@@ -14,6 +15,7 @@ use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
 use crate::json::{self, Jsonb};
 use crate::table;
+use agentq_core::admission::Verdict;
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -101,16 +103,11 @@ fn fn_job_enqueue(
         let max_attempts = p_max_attempts.unwrap_or_else(|| terms::max_attempts(settings, queue, kind));
         let max_attempts = input::max_attempts(max_attempts).or_raise();
 
+        table::must_write(c"fn_job_enqueue()");
         hints::announce();
         let now = clock::now();
         let job_id = new_id();
         let scheduled_at = asked_at.unwrap_or(now);
-        table::must_write(c"fn_job_enqueue()");
-        if let Some(key) = key
-            && let Some(duplicate) = db::connect(|db| take_key(db, key, job_id).map(Jsonb::beyond_connection))
-        {
-            return duplicate;
-        }
         let job = NewJob {
             id: job_id,
             queue: Rc::clone(queue),
@@ -127,6 +124,17 @@ fn fn_job_enqueue(
             payload,
             terms,
         };
+        let verdict = admission::verdict(settings, &job, 1);
+        if verdict != Verdict::Accept {
+            // A job that is there already is told of, however many wait.
+            let holder = key.and_then(|key| db::connect(|db| holder(db, key).map(Jsonb::beyond_connection)));
+            return holder.unwrap_or_else(|| admission::answer(&verdict));
+        }
+        if let Some(key) = key
+            && let Some(duplicate) = db::connect(|db| take_key(db, key, job_id).map(Jsonb::beyond_connection))
+        {
+            return duplicate;
+        }
         new_job::write(&[job], now, &db::session_user());
         Jsonb::from_container(&json::object(&mut [
             ("ok", true.into()),
@@ -170,13 +178,17 @@ pub fn as_id(key: &str) -> Option<Uuid> {
     parse_id(key).filter(|id| ids::text(*id).as_bytes() == key.as_bytes())
 }
 
+/// The answer about the job that holds this key, if one does.
+fn holder(db: &Db, key: &str) -> Option<Jsonb> {
+    let row = db.run(&KEY_HOLDER, &[key.into(), as_id(key).into()]);
+    (!row.is_empty()).then(|| row.must(1))
+}
+
 /// Takes the key for a new job; answers with the job that holds it, if one does.
 fn take_key(db: &Db, key: &str, job_id: Uuid) -> Option<Jsonb> {
-    let as_id = as_id(key);
     for _ in 0..100 {
-        let holder = db.run(&KEY_HOLDER, &[key.into(), as_id.into()]);
-        if !holder.is_empty() {
-            return Some(holder.must(1));
+        if let Some(answer) = holder(db, key) {
+            return Some(answer);
         }
         // Waits for a session that is taking the same key, and fails to take it if that commits.
         if !db.run(&KEY_TAKE, &[key.into(), job_id.into()]).is_empty() {

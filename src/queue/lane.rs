@@ -29,6 +29,12 @@ impl Lane {
         }
     }
 
+    /// The lanes of jobs that wait for a slot of one of these keys.
+    pub fn blocked(lanes: &[Lane], keys: &[String]) -> Vec<Lane> {
+        let of = |lane: &Lane, key: &String| Lane { blocked_by: Some(key.clone()), ..lane.clone() };
+        lanes.iter().flat_map(|lane| keys.iter().map(move |key| of(lane, key))).collect()
+    }
+
     /// The index whose rows begin with this lane's keys.
     fn scan<'a>(&self, ready: &'a Table, moment: &'a Moment, part: Part) -> Scan<'a> {
         let mut equal: Vec<Key<'_>> = self.blocked_by.iter().map(|key| Key::Text(key)).collect();

@@ -6,7 +6,7 @@
 use super::change::whole;
 use super::order;
 use super::place::Place;
-use super::rows::{job_blocked, job_lease};
+use super::rows::{job_blocked, job_lease, limit_rule};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
@@ -14,7 +14,7 @@ use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
 use crate::shared::slots::{self, Count};
 use crate::table::{All, Moment, Table};
-use agentq_core::limits::{self, LONGEST_KEY, Rules};
+use agentq_core::limits::{self, LONGEST_KEY, Rule, Rules};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -22,7 +22,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 statement!(LIMIT_SET, "sql/limit_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
-statement!(LIMIT_MARK, "sql/limit_mark.sql", [TEXTOID]);
+statement!(LIMIT_MARK, "sql/limit_mark.sql", []);
+statement!(BLOCKED_KEYS, "sql/blocked_keys.sql", []);
 statement!(LIMIT_REMOVE, "sql/limit_remove.sql", [TEXTOID]);
 statement!(LIMITLESS, "sql/limitless.sql", []);
 statement!(LIMIT_LOCK, "sql/limit_lock.sql", [TEXTARRAYOID]);
@@ -33,7 +34,7 @@ const RESERVED: [&str; 5] = ["queue:", "kind:", "worker_type:", "worker:", "orde
 /// Keys that a job may be enqueued with.
 const MOST_KEYS: usize = 16;
 /// Keys for whose freed slots one claim looks.
-const OPEN_AT_ONCE: usize = 16;
+pub const OPEN_AT_ONCE: usize = 16;
 
 /// Checks the keys that a job is enqueued with.
 pub fn check_keys(value: &Value) -> Result<Vec<String>, Refusal> {
@@ -73,12 +74,16 @@ pub struct Worker<'a> {
 impl Worker<'_> {
     /// The keys that every job has which this worker claims from a queue.
     pub fn wide_keys(&self, queue: &str, kind: Option<&str>) -> Vec<String> {
-        let mut keys = vec![limits::GLOBAL.to_owned(), limits::queue_key(queue)];
+        let mut keys = self.own_keys();
+        keys.extend([limits::GLOBAL.to_owned(), limits::queue_key(queue)]);
         keys.extend(kind.map(limits::kind_key));
-        if let Some(worker_type) = self.worker_type {
-            keys.extend([limits::worker_type_key(worker_type), limits::worker_key(worker_type, self.owner)]);
-        }
         keys
+    }
+
+    /// The keys that are about the worker and not about its jobs.
+    pub fn own_keys(&self) -> Vec<String> {
+        let keys = |worker_type| [limits::worker_type_key(worker_type), limits::worker_key(worker_type, self.owner)];
+        self.worker_type.map(keys).into_iter().flatten().collect()
     }
 }
 
@@ -121,8 +126,15 @@ pub enum Slots {
 }
 
 impl Slots {
-    pub fn open(rules: &Rules) -> Slots {
-        if slots::ensure(count) {
+    pub fn open(leases: &Table, rules: &Rules) -> Slots {
+        if slots::will_recount() {
+            raise(
+                PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this transaction has changed limits, and so cannot claim",
+                "Commit the change first.",
+            )
+        }
+        if slots::ensure(leases.id(), count) {
             return Slots::Shared;
         }
         // Nobody else holds a slot of these rules that is not to be seen yet.
@@ -154,31 +166,63 @@ impl Slots {
         keys.iter().find(|(key, most)| self.active(key) >= *most).map(|(key, _)| key.as_str())
     }
 
-    /// Keys for which jobs wait although there is a slot, or no rule any more.
-    pub fn open_keys(&self, rules: &Rules) -> Vec<String> {
+    /// Slots that are left for these keys; None: any number.
+    pub fn room(&self, keys: &[(String, u32)]) -> Option<u32> {
+        keys.iter().map(|(key, most)| most.saturating_sub(self.active(key))).min()
+    }
+
+    /// Keys for which jobs wait: those that have a slot, or no rule any more, and those that have none.
+    pub fn waited_for(&self, rules: &Rules) -> (Vec<String>, Vec<String>) {
         let waited_for = match self {
-            Slots::Shared => slots::waited_for(),
+            Slots::Shared => slots::waited_for().unwrap_or_else(blocked_keys),
             Slots::Counted(counts) => {
-                let waiting = counts.iter().filter(|(_, count)| count.1 > 0);
-                waiting.map(|(key, count)| (key.clone(), count.0)).collect()
+                counts.iter().filter(|(_, count)| count.1 > 0).map(|(key, _)| key.clone()).collect()
             }
         };
-        let open = waited_for.into_iter().filter(|(key, active)| rules.slots(key).is_none_or(|slots| *active < slots));
-        open.map(|(key, _)| key).take(OPEN_AT_ONCE).collect()
+        waited_for.into_iter().partition(|key| rules.slots(key).is_none_or(|slots| self.active(key) < slots))
     }
+}
+
+/// The keys that jobs wait for, from the table itself.
+fn blocked_keys() -> Vec<String> {
+    let mut keys = Vec::new();
+    db::connect(|db| db.run(&BLOCKED_KEYS, &[]).each(|row| keys.push(row.must(1))));
+    keys
+}
+
+/// The rules in force, also in a transaction whose snapshot is older than they are.
+pub fn rules_in_force(settings: &Settings) -> Option<Rules> {
+    if !settings.has_policies || !super::hints::has_fixed_snapshot() {
+        return None;
+    }
+    let table = Table::open(&limit_rule::TABLE);
+    let moment = Moment::latest();
+    let mut all = All::begin(&table, &moment);
+    let mut rules = Vec::new();
+    while let Some(row) = all.next() {
+        let number = |column| (!row.is_null(column)).then(|| row.int(column) as u32);
+        let key = String::from_utf8_lossy(row.bytes(limit_rule::limit_key)).into_owned();
+        let rule = Rule {
+            max_concurrent: number(limit_rule::max_concurrent),
+            max_pending: number(limit_rule::max_pending),
+            taken_by_hand: number(limit_rule::taken_by_hand).unwrap_or_default(),
+        };
+        rules.push((key, rule));
+    }
+    Some(Rules::new(rules))
 }
 
 /// A lease with these keys ends: its slots are free when the transaction commits. Slots must have been
 /// counted while the lease was there.
 pub fn free(keys: &[String]) {
-    if !keys.is_empty() && slots::ensure(count) {
+    if !keys.is_empty() && count_first() {
         keys.iter().for_each(|key| slots::free(key));
     }
 }
 
-/// Sees to it that slots are counted, before a lease that has some goes.
-pub fn count_first() {
-    slots::ensure(count);
+/// Sees to it that slots are counted, before a lease that has some, or a job that waits for one, goes.
+pub fn count_first() -> bool {
+    slots::ensure(Table::open(&job_lease::TABLE).id(), count)
 }
 
 /// Frees the slots of a lease that is about to be ended by a statement, if the job has one.
@@ -204,6 +248,13 @@ fn keep_leases_as_they_are() {
 }
 
 fn alone() {
+    if super::hints::has_fixed_snapshot() {
+        raise(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "limits cannot be changed in a transaction of REPEATABLE READ or SERIALIZABLE, which does not see all that is held",
+            "Change them under READ COMMITTED.",
+        )
+    }
     if slots::is_in_use() {
         raise(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -225,13 +276,18 @@ fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
     keep_leases_as_they_are();
     db::answer(|db| {
         let answer: Jsonb = db.run(&LIMIT_SET, &[key.into(), Jsonb::from_value(limit).into(), now.into()]).must(1);
-        // What is held already counts.
-        db.run(&LIMIT_MARK, &[key.into()]);
-        let_go(db, clock::now());
-        slots::recount_at_commit(count());
+        settle(db);
         super::hints::stir();
         answer
     })
+}
+
+/// Brings leases, blocked jobs and counters into line with rules that have changed.
+fn settle(db: &Db) {
+    // What is held already counts.
+    db.run(&LIMIT_MARK, &[]);
+    let_go(db, clock::now());
+    slots::recount_at_commit(Table::open(&job_lease::TABLE).id(), count());
 }
 
 /// Makes jobs ready again that wait for a slot of a key which has no limit any more.
@@ -252,8 +308,7 @@ fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
     keep_leases_as_they_are();
     db::answer(|db| {
         let removed = !db.run(&LIMIT_REMOVE, &[key.into()]).is_empty();
-        let_go(db, clock::now());
-        slots::recount_at_commit(count());
+        settle(db);
         Jsonb::from_value(json!({"ok": removed, "code": if removed { "removed" } else { "not_found" }, "key": key}))
     })
 }
@@ -263,7 +318,7 @@ fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_counted(p_key: Option<&str>) -> Option<i64> {
     let key = p_key?;
-    (!db::is_on_standby() && slots::ensure(count)).then(|| i64::from(slots::counted(key).0))
+    (!db::is_on_standby() && count_first()).then(|| i64::from(slots::counted(key).0))
 }
 
 fn check_rule_key(key: &str) -> Result<(), Refusal> {

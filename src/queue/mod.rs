@@ -5,6 +5,7 @@
 
 pub mod ack;
 pub mod ack_and_claim;
+pub mod admission;
 pub mod answer;
 pub mod batch;
 pub mod change;

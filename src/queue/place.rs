@@ -2,6 +2,7 @@
 //! these two places or takes them out (claims delete from `job_ready` themselves).
 
 use super::hints::{self, LaneName, Reading};
+use super::limits;
 use super::order;
 use super::rows::{job_blocked, job_ready, job_waiting};
 use crate::base::clock::{Micros, timestamp};
@@ -168,6 +169,8 @@ impl Place {
 
 /// Takes a job out of the place where it rests, and says which that was. None: it does not rest.
 pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
+    // Before any row, so that a change of limits is waited for, and waits.
+    limits::hold_still();
     let row = db.run(&TAKE_RESTING, &[job_id.into()]);
     if row.is_empty() {
         return take_blocked(db, job_id);
@@ -185,6 +188,7 @@ fn take_blocked(db: &Db, job_id: Uuid) -> Option<Place> {
     if !Settings::current().has_policies {
         return None;
     }
+    limits::count_first();
     let row = db.run(&TAKE_BLOCKED, &[job_id.into()]);
     if row.is_empty() {
         return None;

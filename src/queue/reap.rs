@@ -96,6 +96,12 @@ impl Leases {
                 next = next.min(until);
             }
         }
+        drop(all);
+        drop(moment);
+        // Nothing to be done: whoever wants the table for himself need not wait for this transaction.
+        if expired.is_empty() {
+            leases.let_go();
+        }
         expired.sort_unstable_by_key(|(until, id)| (*until, *id.as_bytes()));
         // One that is left over, or that another session has locked, is worth another look.
         next = expired.first().map_or(next, |(until, _)| *until);

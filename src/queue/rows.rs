@@ -9,6 +9,7 @@ layout!(job_waiting: scheduled_at, job_id);
 layout!(job_lease: job_id, lease_token, lease_until, picked_at, started_at, keyed, lease_owner, cancel_reason; sometimes limits);
 layout!(job_done: job_id, lease_token, finished_at, picked_at, state, lease_owner, cancel_reason, result; sometimes outcome);
 layout!(job_key: idempotency_key, job_id);
+layout!(limit_rule: limit_key, max_concurrent, max_pending, taken_by_hand);
 layout!(job_deadline: deadline_at, job_id, what);
 layout!(job_checkpoint: job_id, saved_at, checkpoint);
 layout!(job: job_id, queue_id, priority, attempts, max_attempts, scheduled_at, created_at, updated_at, picked_at,

@@ -171,6 +171,14 @@ impl Table {
         Table { relation, places: Places::of(relation, layout), writer: OnceCell::new() }
     }
 
+    /// Closes the table and lets go of its lock, of which nothing was made use.
+    pub fn let_go(self) {
+        let id = self.id();
+        drop(self);
+        // SAFETY: `open` has taken this lock once more than it was let go of.
+        unsafe { pg_sys::UnlockRelationOid(id, pg_sys::RowExclusiveLock as i32) }
+    }
+
     pub fn id(&self) -> pg_sys::Oid {
         // SAFETY: an open relation has an id.
         unsafe { (*self.relation).rd_id }

@@ -197,12 +197,17 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call(&format!("fn_job_replay('{done}')"), "replayed");
     c.call(&format!("fn_job_reconcile('{done}', 'done')"), "not_parked");
     c.call("fn_limit_preset()", "set");
-    c.call(r#"fn_limit_set('tenant:*', '{"max_concurrent": 0}')"#, "created");
+    c.call(r#"fn_limit_set('tenant:*', '{"max_concurrent": 1}')"#, "created");
+    c.call(r#"fn_job_enqueue('limited', p_options => '{"limit_keys": ["tenant:1"]}')"#, "enqueued");
+    c.call("fn_job_claim('w', 'limited')", "claimed");
     c.call(r#"fn_job_enqueue('limited', p_options => '{"limit_keys": ["tenant:1"]}')"#, "enqueued");
     c.call("fn_job_claim('w', 'limited')", "empty");
     assert_eq!(c.s.text("SELECT agentq.fn_adjust_concurrency('global', NULL, 1, 1)"), "t");
     c.s.run("SELECT * FROM agentq.v_limit");
     c.call("fn_limit_remove('tenant:*')", "removed");
+    c.call(r#"fn_admission_check('{"job_kind": "a"}')"#, "checked");
+    c.call("fn_backpressure_status()", "status");
+    c.call(&format!("fn_job_explain('{done}')"), "finished");
     let late = r#"fn_job_enqueue('late', p_options => '{"start_by": "2020-01-01", "external_effects": true}')"#;
     c.call(late, "enqueued");
     c.call("fn_job_claim('w', 'late')", "empty");

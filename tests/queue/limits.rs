@@ -135,6 +135,7 @@ fn what_is_rolled_back_leaks_no_slot() {
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
     // It is free when the ack has committed, and not before.
     assert_eq!(db.session().claim("cat")["code"], "empty");
+    assert_eq!(id(&claimed(&mut s, "bob")), jobs[1]);
     assert_eq!(s.claim("bob")["code"], "empty");
     s.run("ROLLBACK");
     assert_eq!(s.claim("cat")["code"], "empty");
@@ -360,8 +361,8 @@ fn limits_that_make_no_sense_are_refused() {
     }
     assert_eq!(s.call("fn_limit_remove('x')")["code"], "not_found");
     // 0 stops them all.
-    limit(&mut s, "kind:x", 0);
     s.enqueue("x");
+    limit(&mut s, "kind:x", 0);
     assert_eq!(s.claim("bob")["code"], "empty");
     let other = s.enqueue("y");
     assert_eq!(id(&claimed(&mut s, "bob")), other);
@@ -420,4 +421,192 @@ fn limits_hold_after_a_crash_and_without_shared_memory() {
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
     assert_eq!(id(&claimed(&mut s, "bob")), jobs[2]);
     assert_eq!(s.count("agentq.fn_queue_verify()"), 0);
+}
+
+#[test]
+fn changes_of_limits_that_are_undone_in_part_leave_the_counts_right() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "other", 1);
+    enqueue(&mut s, "x", "\"tenant:1\"", 3);
+    claimed(&mut s, "bob");
+    s.run("BEGIN");
+    limit(&mut s, "tenant:1", 1);
+    s.run("SAVEPOINT a");
+    limit(&mut s, "x", 1);
+    s.run("ROLLBACK TO a; COMMIT");
+    assert_counted(&mut s);
+    assert_eq!(s.claim("bob")["code"], "empty");
+    // A claim in the transaction that changes a limit would not know what it changes.
+    s.run("BEGIN");
+    limit(&mut s, "tenant:1", 2);
+    let failure = s.fails("SELECT agentq.fn_job_claim('bob')");
+    assert_eq!(failure.code, "55000", "{failure:?}");
+    s.run("ROLLBACK");
+    // Nor would a change see all that is held.
+    s.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    let failure = s.fails("SELECT agentq.fn_limit_set('tenant:1', '{\"max_concurrent\": 5}')");
+    assert_eq!(failure.code, "55000", "{failure:?}");
+    s.run("ROLLBACK");
+}
+
+#[test]
+fn a_claim_with_an_old_snapshot_keeps_to_the_rules_of_now() {
+    let db = database();
+    let (mut s, mut old) = (db.session(), db.session());
+    enqueue(&mut s, "x", "\"tenant:1\"", 3);
+    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.job");
+    limit(&mut s, "tenant:1", 1);
+    claimed(&mut s, "bob");
+    assert_eq!(old.claim("ann")["code"], "empty");
+    old.run("COMMIT");
+    assert_eq!(s.count("agentq.job_lease"), 1);
+    assert_counted(&mut s);
+}
+
+#[test]
+fn a_rule_that_is_removed_uncovers_a_wider_one() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "tenant:*", 1);
+    s.call("fn_limit_set('tenant:1', '{\"max_concurrent\": null}')");
+    enqueue(&mut s, "x", "\"tenant:1\"", 4);
+    claimed(&mut s, "bob");
+    claimed(&mut s, "bob");
+    expect(&mut s, "removed", "fn_limit_remove('tenant:1')");
+    assert_counted(&mut s);
+    assert_eq!(s.text("SELECT active FROM agentq.v_limit WHERE limit_key = 'tenant:1'"), "2");
+    assert_eq!(s.claim("bob")["code"], "empty");
+}
+
+#[test]
+fn the_extension_made_anew_counts_anew() {
+    let db = database();
+    let mut s = db.session();
+    for _ in 0..2 {
+        limit(&mut s, "tenant:*", 2);
+        enqueue(&mut s, "x", "\"tenant:1\"", 3);
+        claimed(&mut s, "bob");
+        claimed(&mut s, "bob");
+        assert_eq!(s.claim("bob")["code"], "empty");
+        assert_counted(&mut s);
+        s.run("DROP EXTENSION agentq; CREATE EXTENSION agentq");
+    }
+}
+
+#[test]
+fn no_key_is_too_long_and_none_is_passed_over() {
+    let db = database();
+    let mut s = db.session();
+    let kind = "k".repeat(150);
+    limit(&mut s, "kind:*", 1);
+    let jobs: Vec<String> = (0..2).map(|_| s.enqueue(&kind)).collect();
+    assert_eq!(id(&claimed(&mut s, "bob")), jobs[0]);
+    assert_eq!(s.claim("bob")["code"], "empty");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    assert_eq!(id(&claimed(&mut s, "bob")), jobs[1]);
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[1]));
+    s.call("fn_limit_remove('kind:*')");
+    // Slots of many keys of a queue that is paused, and one of another.
+    s.call("fn_queue_set('mail')");
+    limit(&mut s, "tenant:*", 1);
+    for tenant in 0..60 {
+        for _ in 0..2 {
+            s.call(&format!(
+                "fn_job_enqueue('x', p_options => '{{\"queue\": \"mail\", \"limit_keys\": [\"tenant:{tenant}\"]}}')"
+            ));
+        }
+    }
+    let mine = enqueue(&mut s, "x", "\"tenant:mine\"", 2);
+    let both = ", p_options => '{\"queues\": [\"mail\", \"default\"]}'";
+    for _ in 0..70 {
+        claim(&mut s, both);
+    }
+    assert_eq!(s.count("agentq.job_blocked"), 61);
+    s.call("fn_job_ack_batch('bob', (SELECT jsonb_agg(job_id) FROM agentq.job_lease))");
+    s.call("fn_queue_pause('mail')");
+    assert_eq!(id(&claimed(&mut s, "bob")), mine[1]);
+    db.assert_sound();
+}
+
+#[test]
+fn a_worker_that_is_full_leaves_its_jobs_to_others() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "worker:crew:*", 1);
+    enqueue(&mut s, "x", "", 5);
+    let crew = |s: &mut Session, owner: &str| {
+        s.call(&format!("fn_job_claim_batch('{owner}', 10, p_options => '{{\"worker_type\": \"crew\"}}')"))["count"]
+            .clone()
+    };
+    assert_eq!((crew(&mut s, "w1"), crew(&mut s, "w1"), crew(&mut s, "w2")), (json!(1), json!(0), json!(1)));
+    assert_eq!(s.call("fn_job_claim_batch('w3', 10)")["count"], json!(3));
+    assert_eq!(s.count("agentq.job_blocked"), 0);
+    assert_counted(&mut s);
+}
+
+#[test]
+fn an_ack_with_a_claim_passes_its_slot_on() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "tenant:*", 1);
+    let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 3);
+    claimed(&mut s, "bob");
+    let next = s.call(&format!("fn_job_ack_and_claim('{}', 'bob')", jobs[0]));
+    assert_eq!(next["job"]["job_id"], json!(jobs[1]), "{next}");
+    assert_counted(&mut s);
+    assert_eq!(s.claim("cat")["code"], "empty");
+    // Undone, both are as they were.
+    s.run("BEGIN; SAVEPOINT a");
+    s.call(&format!("fn_job_ack_and_claim('{}', 'bob')", jobs[1]));
+    s.run("ROLLBACK TO a");
+    s.call(&format!("fn_job_ack('{}', 'bob')", jobs[1]));
+    s.run("SAVEPOINT b");
+    claimed(&mut s, "bob");
+    s.run("ROLLBACK TO b; COMMIT");
+    assert_counted(&mut s);
+    assert_eq!(id(&claimed(&mut s, "cat")), jobs[2]);
+    assert_counted(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_waiting_claim_does_not_keep_a_limit_from_being_set() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "other", 1);
+    let mut waiting = db.session();
+    let waiter = std::thread::spawn(move || waiting.call("fn_job_claim('cat', p_wait => '20 s')"));
+    std::thread::sleep(Duration::from_millis(300));
+    s.run("SET lock_timeout = '5s'");
+    limit(&mut s, "tenant:*", 1);
+    let job = enqueue(&mut s, "x", "\"tenant:1\"", 1);
+    assert_eq!(id(&waiter.join().expect("no panic")), job[0]);
+    assert_counted(&mut s);
+}
+
+#[test]
+fn a_cancel_and_a_change_of_limits_do_not_meet_crosswise() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "tenant:*", 1);
+    let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 30);
+    claimed(&mut s, "bob");
+    while s.count("agentq.job_ready") > 0 {
+        s.claim("bob");
+    }
+    let (mut a, mut b) = (db.session(), db.session());
+    std::thread::scope(|scope| {
+        scope.spawn(|| jobs[1..].iter().for_each(|job| drop(a.call(&format!("fn_job_cancel('{job}')")))));
+        scope.spawn(|| {
+            for turn in 0..15 {
+                limit(&mut b, "tenant:*", 1 + turn % 2);
+                limit(&mut b, "other:*", 1);
+                b.call("fn_limit_remove('other:*')");
+            }
+        });
+    });
+    assert_eq!(s.count("agentq.v_limit WHERE blocked <> 0"), 0);
+    assert_counted(&mut s);
+    db.assert_sound();
 }

@@ -17,6 +17,7 @@ mod finish;
 mod heartbeat;
 mod helpers;
 mod idempotency;
+mod insight;
 mod job_queue_view;
 mod lease;
 mod limits;

@@ -35,21 +35,35 @@ pub struct Rules {
 
 pub const GLOBAL: &str = "global";
 
+/// A key that a table of fixed size can hold: what is too long ends with a number that stands for it.
+fn bounded(key: String) -> String {
+    if key.len() <= LONGEST_KEY {
+        return key;
+    }
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    let mut end = LONGEST_KEY - 17;
+    while !key.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}#{:016x}", &key[..end], hasher.finish())
+}
+
 pub fn queue_key(queue: &str) -> String {
-    format!("queue:{queue}")
+    bounded(format!("queue:{queue}"))
 }
 
 pub fn kind_key(kind: &str) -> String {
-    format!("kind:{kind}")
+    bounded(format!("kind:{kind}"))
 }
 
 pub fn worker_type_key(worker_type: &str) -> String {
-    format!("worker_type:{worker_type}")
+    bounded(format!("worker_type:{worker_type}"))
 }
 
 /// The key of one worker of a type.
 pub fn worker_key(worker_type: &str, owner: &str) -> String {
-    format!("worker:{worker_type}:{owner}")
+    bounded(format!("worker:{worker_type}:{owner}"))
 }
 
 impl Rules {
@@ -120,8 +134,9 @@ pub struct Counters<const N: usize> {
     databases: [u32; N],
     names: [Name; N],
     active: [u32; N],
-    /// Side by side, because they are all looked at to find those that are not 0.
-    blocked: [u32; N],
+    /// Side by side, because they are all looked at to find those that are not 0. For a moment below 0, when
+    /// one that left is told before it came.
+    blocked: [i32; N],
 }
 
 impl<const N: usize> Default for Counters<N> {
@@ -168,7 +183,7 @@ impl<const N: usize> Counters<N> {
     }
 
     pub fn blocked(&self, slot: Slot<'_>) -> u32 {
-        self.find(slot).map_or(0, |place| self.blocked[place])
+        self.find(slot).map_or(0, |place| self.blocked[place].max(0) as u32)
     }
 
     /// The keys of a database for which jobs wait, each with its slots in use.
@@ -183,7 +198,9 @@ impl<const N: usize> Counters<N> {
     pub fn take(&mut self, wanted: &[(Slot<'_>, u32)]) -> Result<(), usize> {
         for (number, (slot, most)) in wanted.iter().enumerate() {
             if self.active(*slot) >= *most || self.find_or_make(*slot).is_none() {
-                wanted[..number].iter().for_each(|(slot, _)| self.add_active(*slot, -1));
+                for (slot, _) in &wanted[..number] {
+                    self.add_active(*slot, -1);
+                }
                 return Err(number);
             }
             self.add_active(*slot, 1);
@@ -191,16 +208,26 @@ impl<const N: usize> Counters<N> {
         Ok(())
     }
 
-    pub fn add_active(&mut self, slot: Slot<'_>, change: i64) {
-        if let Some(place) = self.find_or_make(slot) {
-            self.active[place] = (i64::from(self.active[place]) + change).max(0) as u32;
-        }
+    /// False: there is no room for the counter.
+    pub fn add_active(&mut self, slot: Slot<'_>, change: i64) -> bool {
+        let Some(place) = self.find_or_make(slot) else { return false };
+        self.active[place] = (i64::from(self.active[place]) + change).max(0) as u32;
+        true
     }
 
-    pub fn add_blocked(&mut self, slot: Slot<'_>, change: i64) {
-        if let Some(place) = self.find_or_make(slot) {
-            self.blocked[place] = (i64::from(self.blocked[place]) + change).max(0) as u32;
-        }
+    /// False: there is no room for the counter.
+    pub fn add_blocked(&mut self, slot: Slot<'_>, change: i32) -> bool {
+        let Some(place) = self.find_or_make(slot) else { return false };
+        self.blocked[place] += change;
+        true
+    }
+
+    /// The databases that have counters.
+    pub fn databases(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.databases.iter().copied().filter(|database| *database != 0).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Forgets the counters of a database.
@@ -241,6 +268,14 @@ mod tests {
             assert_eq!(rules.slots(key), slots, "{key}");
         }
         assert_eq!(Rule { taken_by_hand: 3, ..rule(2) }.slots(), Some(0));
+    }
+
+    #[test]
+    fn a_long_key_is_cut_and_stays_one_of_its_own() {
+        let (one, other) = (kind_key(&"ä".repeat(100)), kind_key(&format!("{}b", "ä".repeat(99))));
+        assert!(one.len() <= LONGEST_KEY && other.len() <= LONGEST_KEY && one != other);
+        assert!(one.starts_with("kind:ä"));
+        assert_eq!(kind_key("short"), "kind:short");
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod notify;
 pub mod promote_due;
 pub mod reap_leases;
 pub mod run_schedules;
+pub mod watch_pressure;
 
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{self, statement};
@@ -69,7 +70,7 @@ impl Outcome {
     }
 }
 
-pub static CHORES: [&Chore; 9] = [
+pub static CHORES: [&Chore; 10] = [
     &reap_leases::CHORE,
     &promote_due::CHORE,
     &enforce_deadlines::CHORE,
@@ -79,6 +80,7 @@ pub static CHORES: [&Chore; 9] = [
     &clean_finished::CHORE,
     &expire::CHORE,
     &measure::CHORE,
+    &watch_pressure::CHORE,
 ];
 
 /// The chores as the library knows them; the table takes their settings from here.

@@ -11,7 +11,7 @@ FROM (
         UNION ALL SELECT 'kind:' || j.job_kind
         UNION ALL SELECT unnest(j.limit_keys)
     ) k
-    WHERE (k.key = $1 OR ($1 LIKE '%*' AND starts_with(k.key, left($1, -1))))
+    WHERE octet_length(k.key) <= 100 AND agentq.fn_limit_rule_of(k.key) IS NOT NULL
       AND NOT coalesce(k.key = ANY (h.limits), false)
     GROUP BY h.job_id
 ) n

@@ -1,0 +1,172 @@
+-- Why a job waits, and how the whole queue stands.
+CREATE FUNCTION agentq.fn_job_explain(p_job_id uuid) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_now   timestamptz := agentq.fn_clock_now();
+    v_job   record;
+    v_lease agentq.job_lease;
+    v_gates jsonb := '[]';
+    v_at    timestamptz;
+    v_ahead bigint;
+BEGIN
+    SELECT j.*, q.queue, q.paused_at, q.paused_reason, v.state, v.finished_at, b.blocked_by
+    INTO v_job
+    FROM agentq.job j
+    JOIN agentq.queue q ON q.queue_id = j.queue_id
+    JOIN agentq.job_queue v ON v.job_id = j.job_id
+    LEFT JOIN agentq.job_blocked b ON b.job_id = j.job_id
+    WHERE j.job_id = p_job_id;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no job %', coalesce(p_job_id::text, 'NULL')
+            USING ERRCODE = 'no_data_found', HINT = 'It may have been purged; its dead letter, if any, is in agentq.job_dead_letter.';
+    END IF;
+    IF v_job.finished_at IS NOT NULL THEN
+        RETURN jsonb_build_object('ok', true, 'code', 'finished', 'job_id', p_job_id, 'state', v_job.state,
+            'finished_at', v_job.finished_at, 'gates', '[]'::jsonb);
+    END IF;
+    SELECT * INTO v_lease FROM agentq.job_lease WHERE job_id = p_job_id;
+    IF FOUND THEN
+        RETURN jsonb_build_object('ok', true, 'code', 'held', 'job_id', p_job_id, 'state', v_job.state,
+            'lease_owner', v_lease.lease_owner, 'lease_until', v_lease.lease_until, 'held_since', v_lease.picked_at,
+            'cancel_requested', v_lease.cancel_reason IS NOT NULL, 'gates', '[]'::jsonb);
+    END IF;
+
+    -- From the widest gate to the narrowest; each says what would open it.
+    IF NOT agentq.fn_config_get('queue.job_substrate.enabled')::boolean THEN
+        v_gates := v_gates || jsonb_build_object('gate', 'gate_closed', 'message', 'queue.job_substrate.enabled is false',
+            'hint', 'Open it with fn_config_set.');
+    END IF;
+    IF v_job.paused_at IS NOT NULL THEN
+        v_gates := v_gates || jsonb_build_object('gate', 'paused', 'message', format('the queue %s is paused', v_job.queue),
+            'since', v_job.paused_at, 'reason', v_job.paused_reason, 'hint', 'Resume it with fn_queue_resume.');
+    END IF;
+    IF v_job.parked IS NOT NULL THEN
+        v_gates := v_gates || jsonb_build_object('gate', 'parked', 'message', 'nobody knows what became of its last attempt',
+            'hint', 'Find out, and say so with fn_job_reconcile.');
+    ELSIF v_job.scheduled_at > v_now AND v_job.state = 'retry_waiting' THEN
+        v_at := v_job.scheduled_at;
+        v_gates := v_gates || jsonb_build_object('gate', 'retry', 'message',
+            format('attempt %s failed, and the next waits', v_job.attempts), 'until', v_at, 'error', left(v_job.last_error, 500));
+    ELSIF v_job.scheduled_at > v_now THEN
+        v_at := v_job.scheduled_at;
+        v_gates := v_gates || jsonb_build_object('gate', 'schedule', 'message', 'its time has not come', 'until', v_at);
+    END IF;
+    IF v_job.blocked_by LIKE 'order:%' THEN
+        v_gates := v_gates || (
+            SELECT jsonb_build_object('gate', 'ordering_key', 'message',
+                format('another job with the ordering key %s comes first', v_job.ordering_key),
+                'ordering_key', v_job.ordering_key, 'ahead', h.job_id, 'ahead_state', h.state, 'ahead_until', h.lease_until,
+                'hint', 'It runs when that job has finished.')
+            FROM agentq.job_order o JOIN agentq.job_queue h ON h.job_id = o.job_id
+            WHERE o.queue_id = v_job.queue_id AND o.ordering_key = v_job.ordering_key);
+    END IF;
+    v_gates := v_gates || coalesce((
+        SELECT jsonb_agg(jsonb_build_object('gate', 'limit', 'message',
+                format('all %s slots of %s are taken', greatest(r.max_concurrent - r.taken_by_hand, 0), k.key),
+                'limit_key', k.key, 'max_concurrent', r.max_concurrent, 'taken_by_hand', r.taken_by_hand, 'active', h.active,
+                'held_by', h.held_by, 'until', h.until, 'hint', 'It runs when one of them ends, or when fn_limit_set raises the limit.')
+            ORDER BY k.key)
+        FROM (SELECT 'global' AS key UNION ALL SELECT 'queue:' || v_job.queue UNION ALL SELECT 'kind:' || v_job.job_kind
+              UNION ALL SELECT unnest(v_job.limit_keys)) k
+        JOIN agentq.limit_rule r ON r.limit_key = agentq.fn_limit_rule_of(k.key) AND r.max_concurrent IS NOT NULL
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS active, min(l.lease_until) AS until,
+                   (SELECT jsonb_agg(jsonb_build_object('job_id', t.job_id, 'lease_owner', t.lease_owner, 'lease_until', t.lease_until))
+                    FROM (SELECT * FROM agentq.job_lease t WHERE k.key = ANY (t.limits) ORDER BY t.lease_until LIMIT 10) t) AS held_by
+            FROM agentq.job_lease l WHERE k.key = ANY (l.limits)) h
+        WHERE h.active >= greatest(r.max_concurrent - r.taken_by_hand, 0)), '[]');
+    IF least(v_job.finish_by, CASE WHEN v_job.picked_at IS NULL THEN v_job.start_by END) <= v_now THEN
+        v_gates := v_gates || jsonb_build_object('gate', 'deadline', 'message', 'it has missed its deadline and will be given up',
+            'start_by', v_job.start_by, 'finish_by', v_job.finish_by);
+    END IF;
+    -- Nothing but other jobs. Counted up to a bound, so that a long queue does not make this slow.
+    IF v_gates = '[]' THEN
+        SELECT count(*) INTO v_ahead FROM (
+            SELECT FROM agentq.job_ready r
+            WHERE r.any_queue_id = v_job.queue_id
+              AND (r.priority, r.scheduled_at, r.job_id) < (v_job.priority, v_job.scheduled_at, p_job_id)
+            LIMIT 1000) a;
+        IF NOT EXISTS (SELECT FROM agentq.job_lease) AND NOT EXISTS (
+            SELECT FROM agentq.queue_heartbeat h WHERE v_now - h.last_tick_at
+                <= make_interval(secs => agentq.fn_config_get('queue.heartbeat.stale_threshold_seconds')::integer)) THEN
+            v_gates := v_gates || jsonb_build_object('gate', 'no_worker', 'message', 'no job is held and no executor has given a sign of life',
+                'hint', 'Start a worker that claims from this queue.');
+        END IF;
+    END IF;
+    RETURN jsonb_build_object('ok', true, 'code', CASE WHEN v_gates = '[]' THEN 'ready' ELSE 'waiting' END,
+        'job_id', p_job_id, 'state', v_job.state, 'queue', v_job.queue, 'gates', v_gates,
+        'may_run_at', CASE WHEN v_gates = '[]' THEN v_now ELSE v_at END, 'ahead', v_ahead);
+END $$;
+COMMENT ON FUNCTION agentq.fn_job_explain(uuid) IS 'Why a job does not run: every gate that holds it, who holds its slots, which job is ahead, and when it may run.';
+
+CREATE FUNCTION agentq.fn_backpressure_status(p_queue text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_now      timestamptz := agentq.fn_clock_now();
+    v_queue_id integer;
+    v_rule     agentq.limit_rule;
+    v_active   bigint;
+    v_ready    bigint;
+    v_waiting  bigint;
+    v_oldest   timestamptz;
+    v_rate     double precision;
+    v_usage    double precision;
+    v_ratio    double precision;
+    v_level    text;
+    v_vacuum   record;
+    v_advice   text[] := '{}';
+BEGIN
+    IF p_queue IS NOT NULL THEN
+        SELECT queue_id INTO v_queue_id FROM agentq.queue WHERE queue = p_queue;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'there is no queue "%"', p_queue
+                USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for the whole server, or name one of agentq.queue.';
+        END IF;
+    END IF;
+    SELECT * INTO v_rule FROM agentq.limit_rule
+    WHERE limit_key = agentq.fn_limit_rule_of(CASE WHEN p_queue IS NULL THEN 'global' ELSE 'queue:' || p_queue END);
+    SELECT count(*) INTO v_active FROM agentq.job_lease l
+    WHERE v_queue_id IS NULL OR EXISTS (SELECT FROM agentq.job j WHERE j.job_id = l.job_id AND j.queue_id = v_queue_id);
+    SELECT count(*), min(scheduled_at) INTO v_ready, v_oldest FROM (
+        SELECT any_queue_id, scheduled_at FROM agentq.job_ready
+        UNION ALL SELECT any_queue_id, scheduled_at FROM agentq.job_blocked) r
+    WHERE v_queue_id IS NULL OR r.any_queue_id = v_queue_id;
+    SELECT count(*) INTO v_waiting FROM agentq.job_waiting w
+    WHERE v_queue_id IS NULL OR EXISTS (SELECT FROM agentq.job j WHERE j.job_id = w.job_id AND j.queue_id = v_queue_id);
+    -- What has been finished lately, by the metrics of the last minutes, or by the last minute itself.
+    SELECT sum(finished) / nullif(sum(seconds), 0) INTO v_rate FROM (
+        SELECT sum(m.finished) AS finished, max(m.period_seconds) AS seconds FROM agentq.metric m
+        WHERE m.taken_at > v_now - interval '5 minutes' AND (p_queue IS NULL OR m.queue = p_queue) GROUP BY m.taken_at) m;
+    IF v_rate IS NULL THEN
+        SELECT count(*) / 60.0 INTO v_rate FROM agentq.job_done d
+        WHERE d.finished_at > v_now - interval '1 minute'
+          AND (v_queue_id IS NULL OR EXISTS (SELECT FROM agentq.job j WHERE j.job_id = d.job_id AND j.queue_id = v_queue_id));
+    END IF;
+    v_active := v_active + coalesce(v_rule.taken_by_hand, 0);
+    v_usage := 100.0 * v_active / nullif(v_rule.max_concurrent, 0);
+    v_ratio := (v_ready + v_waiting + coalesce(v_rule.pending_by_hand, 0))::double precision / nullif(v_rule.max_pending, 0);
+    v_level := CASE WHEN v_usage > 90 OR v_ratio > 0.8 THEN 'critical'
+                    WHEN v_usage > 70 OR v_ratio > 0.5 THEN 'elevated' ELSE 'normal' END;
+    SELECT * INTO v_vacuum FROM agentq.fn_vacuum_state();
+    IF v_usage > 70 THEN
+        v_advice := v_advice || format('%s of %s slots are taken: add workers and raise the limit, or slow the producers down', v_active, v_rule.max_concurrent);
+    END IF;
+    IF v_ratio > 0.5 THEN
+        v_advice := v_advice || format('%s of at most %s jobs wait: slow the producers down', v_ready + v_waiting, v_rule.max_pending);
+    END IF;
+    IF v_ready > 0 AND coalesce(v_rate, 0) = 0 THEN
+        v_advice := v_advice || 'jobs wait and none has been finished lately: look whether workers run'::text;
+    END IF;
+    IF v_vacuum.dead_rows > 10000 AND v_vacuum.held_by IS NOT NULL THEN
+        v_advice := v_advice || format('%s dead rows cannot be removed because of %s: end its transaction', v_vacuum.dead_rows, v_vacuum.held_by);
+    END IF;
+    RETURN jsonb_build_object('ok', true, 'code', 'status', 'level', v_level, 'queue', p_queue,
+        'global_utilization', round(v_usage::numeric, 1), 'active', v_active, 'max_concurrent', v_rule.max_concurrent,
+        'queue_depth', v_ready + v_waiting, 'ready', v_ready, 'scheduled', v_waiting, 'max_pending', v_rule.max_pending,
+        'oldest_ready_seconds', round(extract(epoch FROM v_now - v_oldest), 3), 'finished_per_second', round(v_rate::numeric, 3),
+        'estimated_wait_time_seconds', CASE WHEN v_ready = 0 THEN 0 ELSE round((v_ready / nullif(v_rate, 0))::numeric, 1) END,
+        'dead_rows', v_vacuum.dead_rows,
+        'vacuum_held_by', CASE WHEN v_vacuum.dead_rows > 10000 THEN v_vacuum.held_by END,
+        'recommendations', to_jsonb(v_advice));
+END $$;
+COMMENT ON FUNCTION agentq.fn_backpressure_status(text) IS 'How hard the queues, or one of them, are pressed: normal, elevated or critical, with utilization, depth, expected wait, who keeps vacuum back, and what to do.';

@@ -1,0 +1,19 @@
+SELECT coalesce(sum(CASE
+           WHEN k.key = 'global' THEN (SELECT count(*) FROM agentq.job_ready) + (SELECT count(*) FROM agentq.job_waiting)
+               + (SELECT count(*) FROM agentq.job_blocked)
+           WHEN k.key LIKE 'queue:%' THEN (
+               SELECT (SELECT count(*) FROM agentq.job_ready r WHERE r.any_queue_id = q.queue_id)
+                   + (SELECT count(*) FROM agentq.job_blocked b WHERE b.any_queue_id = q.queue_id)
+                   + (SELECT count(*) FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id)
+               FROM agentq.queue q WHERE q.queue = substr(k.key, 7))
+           WHEN k.key LIKE 'kind:%' THEN (SELECT count(*) FROM agentq.job_ready r WHERE r.job_kind = substr(k.key, 6))
+               + (SELECT count(*) FROM agentq.job_blocked b WHERE b.job_kind = substr(k.key, 6))
+               + (SELECT count(*) FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.job_kind = substr(k.key, 6))
+           ELSE (SELECT count(*) FROM agentq.job j WHERE k.key = ANY (j.limit_keys)
+                     AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+                     AND NOT EXISTS (SELECT FROM agentq.job_lease l WHERE l.job_id = j.job_id))
+           END)::bigint, 0)::bigint,
+       coalesce((SELECT (sum(m.finished) / nullif(sum(m.seconds), 0))::double precision
+                 FROM (SELECT sum(finished) AS finished, max(period_seconds) AS seconds FROM agentq.metric
+                       WHERE taken_at > agentq.fn_clock_now() - interval '5 minutes' GROUP BY taken_at) m), 0)
+FROM unnest($1) AS k (key)
