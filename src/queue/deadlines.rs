@@ -2,6 +2,7 @@
 //! come, and by a claim that would otherwise hand one out.
 
 use super::limits;
+use super::place;
 use super::rows::job;
 use super::settle::{self, Ending, Found};
 use crate::base::clock::{Micros, timestamp};
@@ -60,11 +61,14 @@ pub fn enforce(now: Micros, limit: i64) -> usize {
         limits::hold_still();
         let mut over = 0;
         for (job_id, missed, concerns) in due {
-            if concerns && db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
-                continue;
-            }
             if concerns {
-                end(db, job_id, missed, now);
+                if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
+                    end(db, job_id, missed, now);
+                } else if place::take_blocked(job_id, false).is_some() {
+                    give_up(db, job_id, missed, now);
+                } else {
+                    continue;
+                }
             }
             let (at, is_start) = match missed {
                 Missed::Start(at) => (at, true),

@@ -9,7 +9,7 @@ use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statement};
 use crate::shared::slots;
-use crate::table::{Row, Table};
+use crate::table::{Deleted, Moment, Row, Scan, Table};
 use agentq_core::mark::{Position, Slot};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -18,7 +18,6 @@ statement!(ENTER_READY, "sql/enter_ready.sql", [INT4OID, TEXTOID, INT4OID, TIMES
 statement!(ENTER_WAITING, "sql/enter_waiting.sql", [TIMESTAMPTZOID, UUIDOID]);
 statement!(TAKE_RESTING, "sql/take_resting.sql", [UUIDOID]);
 statement!(ENTER_BLOCKED, "sql/enter_blocked.sql", [UUIDOID, TEXTOID]);
-statement!(TAKE_BLOCKED, "sql/take_blocked.sql", [UUIDOID]);
 statement!(PROMOTE, "sql/promote.sql", [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID]);
 statement!(
     PROMOTE_BEST,
@@ -173,7 +172,7 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
     limits::hold_still();
     let row = db.run(&TAKE_RESTING, &[job_id.into()]);
     if row.is_empty() {
-        return take_blocked(db, job_id);
+        return take_blocked(job_id, true);
     }
     let place = Place::from_row(&row, 2);
     if row.must(1) {
@@ -184,21 +183,40 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
     Some(place)
 }
 
-fn take_blocked(db: &Db, job_id: Uuid) -> Option<Place> {
+/// Takes a job out of the blocked ones. With `wait`, a session that has it locked is waited for; without, it
+/// counts as not there.
+pub fn take_blocked(job_id: Uuid, wait: bool) -> Option<Place> {
     if !Settings::current().has_policies {
         return None;
     }
     limits::count_first();
-    let row = db.run(&TAKE_BLOCKED, &[job_id.into()]);
-    if row.is_empty() {
-        return None;
+    let blocked = Table::open(&job_blocked::TABLE);
+    loop {
+        pgrx::check_for_interrupts!();
+        let moment = Moment::now();
+        let mut scan = Scan::by_id(&blocked, &moment, c"job_blocked_pkey", job_id);
+        if !scan.next() {
+            return None;
+        }
+        if blocked.delete(&scan, wait) == Deleted::Yes {
+            let mut place = Place {
+                job_id,
+                queue_id: scan.int(job_blocked::queue_id),
+                job_kind: String::from_utf8_lossy(scan.bytes(job_blocked::job_kind)).into_owned(),
+                priority: scan.int(job_blocked::priority),
+                scheduled_at: scan.time(job_blocked::scheduled_at),
+                blocked_by: Some(String::from_utf8_lossy(scan.bytes(job_blocked::blocked_by)).into_owned()),
+            };
+            place.left_ready();
+            // What waited for a slot may look for one again; what stood behind another still does.
+            place.blocked_by.take_if(|name| order::key_in(name).is_none());
+            return Some(place);
+        }
+        // Moved by another session: it is looked for where it is now. A fixed snapshot would show it here for ever.
+        if !wait || hints::has_fixed_snapshot() {
+            return None;
+        }
     }
-    let mut place = Place::from_row(&row, 1);
-    place.blocked_by = row.get(6);
-    place.left_ready();
-    // What waited for a slot may look for one again; what stood behind another still does.
-    place.blocked_by.take_if(|name| order::key_in(name).is_none());
-    Some(place)
 }
 
 /// Which jobs to move to the ready ones when their time has come. Other sessions see them only when

@@ -9,11 +9,8 @@ WITH j AS (
     SELECT w.job_id FROM agentq.job_waiting w, j
     WHERE w.scheduled_at = j.scheduled_at AND w.job_id = j.job_id
     FOR UPDATE OF w SKIP LOCKED
-), blocked AS (
-    SELECT b.job_id FROM agentq.job_blocked b WHERE b.job_id = $1
-    FOR UPDATE OF b SKIP LOCKED
 ), lease AS (
     SELECT l.job_id FROM agentq.job_lease l WHERE l.job_id = $1
     FOR UPDATE OF l SKIP LOCKED
 )
-SELECT job_id FROM ready UNION ALL SELECT job_id FROM waiting UNION ALL SELECT job_id FROM blocked UNION ALL SELECT job_id FROM lease
+SELECT job_id FROM ready UNION ALL SELECT job_id FROM waiting UNION ALL SELECT job_id FROM lease
