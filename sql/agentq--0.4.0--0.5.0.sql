@@ -205,6 +205,19 @@ COMMENT ON COLUMN agentq.job_order.queue_id IS 'The queue.';
 COMMENT ON COLUMN agentq.job_order.ordering_key IS 'The key.';
 COMMENT ON COLUMN agentq.job_order.job_id IS 'The first of its unfinished jobs.';
 
+-- Windows in which no second job with a key is let through, though the first may have finished.
+CREATE TABLE agentq.job_throttle (
+    idempotency_key text COLLATE "C" NOT NULL,
+    job_id          uuid NOT NULL,
+    expires_at      timestamptz NOT NULL,
+    CONSTRAINT job_throttle_pkey PRIMARY KEY (idempotency_key)
+);
+CREATE INDEX job_throttle_expires_idx ON agentq.job_throttle (expires_at);
+COMMENT ON TABLE agentq.job_throttle IS 'Storage: until when enqueues with a key are throttled.';
+COMMENT ON COLUMN agentq.job_throttle.idempotency_key IS 'The key.';
+COMMENT ON COLUMN agentq.job_throttle.job_id IS 'The job that was let through.';
+COMMENT ON COLUMN agentq.job_throttle.expires_at IS 'When the next is let through; the engine removes the row after that.';
+
 -- Only jobs that have a deadline have rows here. A row of a job that has finished goes when it falls due.
 CREATE TABLE agentq.job_deadline (
     deadline_at timestamptz NOT NULL,
@@ -219,6 +232,7 @@ COMMENT ON COLUMN agentq.job_deadline.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_deadline.what IS 'start or finish.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_order', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_throttle', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_deadline', '');
 
 ALTER TABLE agentq.job_dead_letter
@@ -722,6 +736,7 @@ WHERE NOT EXISTS (SELECT FROM agentq.config c WHERE c.key = d.key);
 INSERT INTO agentq.engine_chore (chore, every_seconds, about)
 SELECT chore, every_seconds, about FROM agentq.fn_engine_chore_defaults() d
 WHERE NOT EXISTS (SELECT FROM agentq.engine_chore c WHERE c.chore = d.chore);
+UPDATE agentq.engine_chore c SET about = d.about FROM agentq.fn_engine_chore_defaults() d WHERE d.chore = c.chore AND d.about <> c.about;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;

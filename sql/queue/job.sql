@@ -244,6 +244,19 @@ COMMENT ON COLUMN agentq.job_order.queue_id IS 'The queue.';
 COMMENT ON COLUMN agentq.job_order.ordering_key IS 'The key.';
 COMMENT ON COLUMN agentq.job_order.job_id IS 'The first of its unfinished jobs.';
 
+-- Windows in which no second job with a key is let through, though the first may have finished.
+CREATE TABLE agentq.job_throttle (
+    idempotency_key text COLLATE "C" NOT NULL,
+    job_id          uuid NOT NULL,
+    expires_at      timestamptz NOT NULL,
+    CONSTRAINT job_throttle_pkey PRIMARY KEY (idempotency_key)
+);
+CREATE INDEX job_throttle_expires_idx ON agentq.job_throttle (expires_at);
+COMMENT ON TABLE agentq.job_throttle IS 'Storage: until when enqueues with a key are throttled.';
+COMMENT ON COLUMN agentq.job_throttle.idempotency_key IS 'The key.';
+COMMENT ON COLUMN agentq.job_throttle.job_id IS 'The job that was let through.';
+COMMENT ON COLUMN agentq.job_throttle.expires_at IS 'When the next is let through; the engine removes the row after that.';
+
 -- Only jobs that have a deadline have rows here. A row of a job that has finished goes when it falls due.
 CREATE TABLE agentq.job_deadline (
     deadline_at timestamptz NOT NULL,
@@ -280,3 +293,4 @@ SELECT pg_catalog.pg_extension_config_dump('agentq.job_checkpoint', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_deadline', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_blocked', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_order', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_throttle', '');

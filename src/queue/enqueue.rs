@@ -8,6 +8,7 @@ use super::answer;
 use super::hints;
 use super::new_job::{self, NewJob};
 use super::terms::{self, Terms};
+use super::unique::Unique;
 use crate::base::clock::{self, Micros};
 use crate::base::ids::{self, new_id};
 use crate::base::settings::{Queue, Settings};
@@ -16,6 +17,8 @@ use crate::error::{OrRaise, raise, required};
 use crate::json::{self, Jsonb};
 use crate::table;
 use agentq_core::admission::Verdict;
+use agentq_core::jsonb::Item;
+use agentq_core::state::JobState;
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -95,8 +98,9 @@ fn fn_job_enqueue(
         check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
         let asked_at = p_scheduled_at.map(|at| check_schedule("scheduled_at", at.into_inner()).or_raise());
         let options = p_options.map(|o| o.parse("p_options").and_then(|o| options(settings, o)).or_raise());
-        let (name, terms) = options.unwrap_or_default();
+        let (name, terms, unique) = options.unwrap_or_default();
         let queue = find_queue(settings, name.as_deref().unwrap_or(input::DEFAULT_QUEUE)).or_raise();
+        check_unique(&unique, key, asked_at).or_raise();
         terms.check(asked_at).or_raise();
         terms::check_key(settings, queue, kind, key).or_raise();
         let priority = input::priority(p_priority.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY)).or_raise();
@@ -107,6 +111,7 @@ fn fn_job_enqueue(
         hints::announce();
         let now = clock::now();
         let job_id = new_id();
+        let asked_at = asked_at.or_else(|| unique.as_ref()?.first_at(now));
         let scheduled_at = asked_at.unwrap_or(now);
         let job = NewJob {
             id: job_id,
@@ -131,9 +136,9 @@ fn fn_job_enqueue(
             return holder.unwrap_or_else(|| admission::answer(&verdict));
         }
         if let Some(key) = key
-            && let Some(duplicate) = db::connect(|db| take_key(db, key, job_id).map(Jsonb::beyond_connection))
+            && let Some(earlier) = db::connect(|db| earlier(db, &unique, &job, key, now).map(Jsonb::beyond_connection))
         {
-            return duplicate;
+            return earlier;
         }
         new_job::write(&[job], now, &db::session_user());
         Jsonb::from_container(&json::object(&mut [
@@ -148,12 +153,48 @@ fn fn_job_enqueue(
     })
 }
 
-/// The queue named in the options, if any, and the terms.
-fn options(settings: &Settings, value: Value) -> Result<(Option<String>, Terms), Refusal> {
+/// What is to become of an earlier job needs a key by which it is known.
+fn check_unique(unique: &Option<Unique>, key: Option<&str>, asked_at: Option<Micros>) -> Result<(), Refusal> {
+    match unique {
+        Some(_) if key.is_none() => Err(Refusal::new(
+            "the option \"unique\" needs an idempotency key",
+            "Give p_idempotency_key a text that is the same for the same work.",
+        )),
+        Some(Unique::Debounce(..)) if asked_at.is_some() => Err(Refusal::new(
+            "a debounced job runs when nobody has asked for it for a while, and not at p_scheduled_at",
+            "Leave p_scheduled_at out.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the key for the job, or does with the earlier job that holds it what was asked for.
+fn earlier(db: &Db, unique: &Option<Unique>, job: &NewJob<'_>, key: &str, now: Micros) -> Option<Jsonb> {
+    for _ in 0..100 {
+        let Some(duplicate) = take_key(db, key, job.id) else {
+            return unique.as_ref().and_then(|unique| unique.throttled(db, key, job.id, now));
+        };
+        let Some(unique) = unique else { return Some(duplicate) };
+        let Some(Item::Text(id)) = duplicate.container().get("job_id") else { return Some(duplicate) };
+        let Some(id) = std::str::from_utf8(id).ok().and_then(parse_id) else { return Some(duplicate) };
+        if let Some(changed) = unique.change(db, id, job.payload, now) {
+            return Some(changed);
+        }
+        // Held, or finished a moment ago: then the key is free.
+        let state = answer::state_of(db, id).and_then(|state| JobState::parse(&state));
+        if state.is_some_and(|state| !state.is_finished()) {
+            return Some(duplicate);
+        }
+    }
+    keeps_changing_hands(key)
+}
+
+/// The queue named in the options, if any, the terms, and what is to become of an earlier job.
+fn options(settings: &Settings, value: Value) -> Result<(Option<String>, Terms, Option<Unique>), Refusal> {
     let Value::Object(map) = value else {
         return Err(payload::refuse_not_object("p_options", "this"));
     };
-    input::known_options("p_options", map.keys(), &[&["queue"], terms::KEYS.as_slice()].concat())?;
+    input::known_options("p_options", map.keys(), &[&["queue", "unique"], terms::KEYS.as_slice()].concat())?;
     let queue = match map.get("queue") {
         None | Some(Value::Null) => None,
         Some(Value::String(name)) => Some(name.clone()),
@@ -164,7 +205,15 @@ fn options(settings: &Settings, value: Value) -> Result<(Option<String>, Terms),
             ));
         }
     };
-    Ok((queue, Terms::read(settings, |key| map.get(key).filter(|value| !value.is_null()).cloned())?))
+    let present = |key: &str| map.get(key).filter(|value| !value.is_null());
+    let unique = present("unique").map(Unique::read).transpose()?;
+    if unique.is_some() && !settings.has_policies {
+        return Err(Refusal::new(
+            "the option \"unique\" needs the schema of agentq 0.5.0",
+            "Run ALTER EXTENSION agentq UPDATE.",
+        ));
+    }
+    Ok((queue, Terms::read(settings, |key| present(key).cloned())?, unique))
 }
 
 /// An id in its usual form, which the server reads too.
@@ -195,6 +244,10 @@ fn take_key(db: &Db, key: &str, job_id: Uuid) -> Option<Jsonb> {
             return None;
         }
     }
+    keeps_changing_hands(key)
+}
+
+fn keeps_changing_hands(key: &str) -> ! {
     raise(
         PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
         format!("idempotency_key \"{}\" keeps changing hands", agentq_core::error::shown(key)),

@@ -37,4 +37,5 @@ pub mod settle;
 pub mod submitted;
 pub mod terms;
 pub mod unflushed;
+pub mod unique;
 pub mod wait;

@@ -68,7 +68,7 @@ pub fn attempts(session: &mut Session, job: &str) -> Vec<String> {
 /// Every row that agentq keeps: two of these are equal if nothing was written in between.
 #[track_caller]
 pub fn everything(session: &mut Session) -> String {
-    const TABLES: [&str; 18] = [
+    const TABLES: [&str; 19] = [
         "job",
         "job_ready",
         "job_waiting",
@@ -87,6 +87,7 @@ pub fn everything(session: &mut Session) -> String {
         "job_blocked",
         "limit_rule",
         "job_order",
+        "job_throttle",
     ];
     let rows = TABLES.map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM agentq.{t} row"));
     session.text(&format!("SELECT string_agg(line, E'\\n' ORDER BY line) FROM ({}) t", rows.join(" UNION ALL ")))

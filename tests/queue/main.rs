@@ -32,4 +32,5 @@ mod replay;
 mod storage;
 mod torture;
 mod transactions;
+mod unique;
 mod views;

@@ -1,0 +1,1 @@
+DELETE FROM agentq.job_key WHERE idempotency_key = $1 AND job_id = $2

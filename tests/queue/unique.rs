@@ -1,0 +1,131 @@
+//! What an enqueue does about an earlier one with the same key: push it back, keep others out, replace it.
+
+use crate::helpers::{claimed, expect, id, refused, until_someone_waits};
+use agentq_tests::{Session, Value, database, json};
+
+#[track_caller]
+fn enqueue(s: &mut Session, unique: &str, n: i32) -> Value {
+    s.call(&format!(
+        "fn_job_enqueue('x', 'key', p_payload_json => '{{\"n\": {n}}}', p_options => '{{\"unique\": {unique}}}')"
+    ))
+}
+
+const DEBOUNCE: &str = r#"{"mode": "debounce", "seconds": 30}"#;
+
+#[test]
+fn a_debounced_job_runs_when_nobody_has_asked_for_a_while() {
+    let db = database();
+    let mut s = db.session();
+    let first = enqueue(&mut s, DEBOUNCE, 1);
+    assert_eq!(first["code"], "enqueued");
+    for (at, n) in [(20, 2), (40, 3)] {
+        s.shift_clock(at);
+        assert_eq!(s.claim("bob")["code"], "empty");
+        let again = enqueue(&mut s, DEBOUNCE, n);
+        assert_eq!((again["code"].clone(), again["job_id"].clone()), (json!("debounced"), first["job_id"].clone()));
+    }
+    s.shift_clock(69);
+    assert_eq!(s.claim("bob")["code"], "empty");
+    s.shift_clock(71);
+    let claim = claimed(&mut s, "bob");
+    assert_eq!((claim["job_id"].clone(), claim["payload_json"].clone()), (first["job_id"].clone(), json!({"n": 3})));
+    // A job in hand is left alone, and the next one after it is new.
+    assert_eq!(enqueue(&mut s, DEBOUNCE, 4)["code"], "duplicate");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&first)));
+    assert_eq!(enqueue(&mut s, DEBOUNCE, 5)["code"], "enqueued");
+    db.assert_sound();
+}
+
+#[test]
+fn a_debounce_may_have_an_end() {
+    let db = database();
+    let mut s = db.session();
+    let bounded = r#"{"mode": "debounce", "seconds": 30, "max_seconds": 50}"#;
+    let first = enqueue(&mut s, bounded, 1);
+    for at in [20, 40] {
+        s.shift_clock(at);
+        enqueue(&mut s, bounded, at as i32);
+    }
+    s.shift_clock(51);
+    assert_eq!(claimed(&mut s, "bob")["job_id"], first["job_id"]);
+}
+
+#[test]
+fn a_throttle_lets_the_first_of_a_window_through() {
+    let db = database();
+    let mut s = db.session();
+    let throttle = r#"{"mode": "throttle", "seconds": 60}"#;
+    let first = enqueue(&mut s, throttle, 1);
+    assert_eq!(first["code"], "enqueued");
+    // While it is there it is a duplicate, as ever.
+    assert_eq!(enqueue(&mut s, throttle, 2)["code"], "duplicate");
+    claimed(&mut s, "bob");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&first)));
+    let again = enqueue(&mut s, throttle, 3);
+    assert_eq!(
+        (again["code"].clone(), again["job_id"].clone(), again["ok"].clone()),
+        (json!("throttled"), first["job_id"].clone(), json!(true))
+    );
+    assert_eq!(s.count("agentq.job_key"), 0);
+    // Others with the key that do not ask for it are not held up.
+    let plain = id(&expect(&mut s, "enqueued", "fn_job_enqueue('x', 'key')"));
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{plain}')"));
+    s.shift_clock(61);
+    assert_eq!(enqueue(&mut s, throttle, 4)["code"], "enqueued");
+    s.shift_clock(200);
+    s.call("fn_engine_tick('expire')");
+    assert_eq!(s.count("agentq.job_throttle"), 0);
+    db.assert_sound();
+}
+
+#[test]
+fn two_sessions_throttle_each_other() {
+    let db = database();
+    let (mut a, mut b) = (db.session(), db.session());
+    let throttle = r#"{"mode": "throttle", "seconds": 60}"#;
+    a.run("BEGIN");
+    let first = enqueue(&mut a, throttle, 1);
+    let second = std::thread::spawn(move || enqueue(&mut b, throttle, 2));
+    until_someone_waits(&mut db.session());
+    claimed(&mut a, "bob");
+    expect(&mut a, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&first)));
+    a.run("COMMIT");
+    assert_eq!(second.join().expect("no panic")["code"], "throttled");
+}
+
+#[test]
+fn a_replacement_gives_the_waiting_job_a_new_payload() {
+    let db = database();
+    let mut s = db.session();
+    let replace = r#"{"mode": "replace"}"#;
+    let first = enqueue(&mut s, replace, 1);
+    let again = enqueue(&mut s, replace, 2);
+    assert_eq!((again["code"].clone(), again["job_id"].clone()), (json!("replaced"), first["job_id"].clone()));
+    let claim = claimed(&mut s, "bob");
+    assert_eq!(claim["payload_json"], json!({"n": 2}));
+    assert_eq!(enqueue(&mut s, replace, 3)["code"], "duplicate");
+    assert_eq!(
+        s.text(&format!("SELECT payload_json FROM agentq.job_queue WHERE job_id = '{}'", id(&first))),
+        r#"{"n": 2}"#
+    );
+    db.assert_sound();
+}
+
+#[test]
+fn what_cannot_be_unique_is_refused() {
+    let db = database();
+    let mut s = db.session();
+    for (arguments, unique, message) in [
+        ("", r#"{"mode": "replace"}"#, "needs an idempotency key"),
+        (", 'k'", r#"{"mode": "first"}"#, "the mode of unique \"first\" is not known"),
+        (", 'k'", r#"{"seconds": 3}"#, "the mode of unique \"\" is not known"),
+        (", 'k'", r#"{"mode": "debounce"}"#, "needs its seconds"),
+        (", 'k'", r#"{"mode": "throttle", "seconds": 0}"#, "seconds of unique cannot be 0"),
+        (", 'k'", r#"{"mode": "throttle", "for": 1}"#, "unknown key \"for\""),
+        (", 'k'", "[]", "unique must be a JSON object"),
+        (", 'k', p_scheduled_at => '2100-01-01'", DEBOUNCE, "and not at p_scheduled_at"),
+    ] {
+        let sql = format!("SELECT agentq.fn_job_enqueue('x'{arguments}, p_options => '{{\"unique\": {unique}}}')");
+        refused(&mut s, &sql, "22023", message, "");
+    }
+}
