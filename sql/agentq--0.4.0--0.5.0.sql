@@ -346,7 +346,7 @@ CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(w.scheduled_at) FILTER (WHERE i
                     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id) w
 CROSS JOIN LATERAL (SELECT count(*) AS jobs
                     FROM agentq.job_lease l JOIN agentq.job j ON j.job_id = l.job_id WHERE j.queue_id = q.queue_id) l;
-COMMENT ON COLUMN agentq.v_queue_depth.blocked IS 'Jobs that wait for a slot of a limit.';
+COMMENT ON COLUMN agentq.v_queue_depth.blocked IS 'Jobs that wait for a slot of a limit, or for another job with their ordering key.';
 
 -- With more parameters than before.
 DROP FUNCTION agentq.fn_job_fail_or_retry;

@@ -152,7 +152,7 @@ COMMENT ON COLUMN agentq.v_queue_depth.held IS 'Jobs that a worker holds.';
 COMMENT ON COLUMN agentq.v_queue_depth.oldest_ready_at IS 'Since when the oldest ready job may run.';
 COMMENT ON COLUMN agentq.v_queue_depth.oldest_ready_seconds IS 'How long that is.';
 COMMENT ON COLUMN agentq.v_queue_depth.next_due_at IS 'When the next waiting job may run.';
-COMMENT ON COLUMN agentq.v_queue_depth.blocked IS 'Jobs that wait for a slot of a limit.';
+COMMENT ON COLUMN agentq.v_queue_depth.blocked IS 'Jobs that wait for a slot of a limit, or for another job with their ordering key.';
 
 CREATE VIEW agentq.v_job_dead_letter_summary AS
 SELECT job_kind, triage_status,

@@ -16,6 +16,7 @@ use agentq_core::jsonb::{Container, Item};
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
+use std::cell::RefCell;
 
 /// One ack that a worker hands in.
 struct Ack {
@@ -30,6 +31,8 @@ struct Acking<'a> {
     now: Micros,
     leases: Table,
     done: Table,
+    /// Jobs that were at the head of their ordering key, with queue and key.
+    heads: RefCell<Vec<(i32, String, Uuid)>>,
 }
 
 #[pg_extern(security_definer)]
@@ -154,7 +157,7 @@ fn read(index: usize, item: Item<'_>, settings: &Settings) -> Result<Ack, Refusa
 impl<'a> Acking<'a> {
     fn by(owner: &'a str) -> Self {
         let (leases, done) = (Table::open(&job_lease::TABLE), Table::open(&job_done::TABLE));
-        Acking { owner, now: clock::now(), leases, done }
+        Acking { owner, now: clock::now(), leases, done, heads: RefCell::default() }
     }
 
     /// Ends jobs that this owner, and where given this token, holds. False: it does not.
@@ -165,6 +168,7 @@ impl<'a> Acking<'a> {
         if !rows.is_empty() {
             self.done.insert_all(&rows);
         }
+        order::advance_all(self.heads.take(), self.now);
         held
     }
 
@@ -188,7 +192,7 @@ impl<'a> Acking<'a> {
             if self.leases.delete(&lease, true) == Deleted::Yes {
                 limits::free(&slots);
                 if lease.bool(job_lease::keyed) {
-                    free_key(ack.job_id, &moment, self.now);
+                    self.heads.borrow_mut().extend(free_key(ack.job_id, &moment));
                 }
                 return Some(self.done(&lease, ack));
             }
@@ -222,12 +226,12 @@ impl<'a> Acking<'a> {
     }
 }
 
-/// Lets go of the job's idempotency key, and of its place at the head of its ordering key.
-fn free_key(job_id: Uuid, moment: &Moment, now: Micros) {
+/// Lets go of the job's idempotency key; says with which ordering key it has to do, if any.
+fn free_key(job_id: Uuid, moment: &Moment) -> Option<(i32, String, Uuid)> {
     let jobs = Table::open(&job::TABLE);
     let mut body = Scan::by_id(&jobs, moment, c"job_pkey", job_id);
     if !body.next() {
-        return;
+        return None;
     }
     if let Some(key) = body.maybe_bytes(job::idempotency_key) {
         let key = String::from_utf8_lossy(key);
@@ -237,8 +241,6 @@ fn free_key(job_id: Uuid, moment: &Moment, now: Micros) {
             keys.delete(&held, true);
         }
     }
-    if let Some(key) = body.maybe_bytes(job::ordering_key) {
-        let (queue_id, key) = (body.int(job::queue_id), String::from_utf8_lossy(key));
-        db::connect(|db| order::advance(db, queue_id, &key, job_id, now));
-    }
+    let key = body.maybe_bytes(job::ordering_key)?;
+    Some((body.int(job::queue_id), String::from_utf8_lossy(key).into_owned(), job_id))
 }

@@ -11,7 +11,7 @@ use super::lane::{Cursor, Lane, Taken};
 use super::limits::{self, Slots, Worker};
 use super::place::{self, Due, Place};
 use super::rows::{job, job_blocked, job_checkpoint, job_lease, job_ready};
-use super::{answer, reap, unflushed, wait};
+use super::{answer, order, reap, unflushed, wait};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
@@ -472,7 +472,12 @@ impl Claim<'_> {
                 continue;
             }
             if let Some(missed) = deadlines::missed(body, self.now) {
-                late.push((id, missed));
+                // Someone may be putting another job behind it: then it is left for later.
+                if body.is_null(job::ordering_key) || db::connect(|db| order::may_finish_now(db, id)) {
+                    late.push((id, missed));
+                } else {
+                    taken.place.enter_unseen(taken.keyed, self.now);
+                }
                 continue;
             }
             let slots = match found.take_slots(self, lane, &taken, body) {

@@ -2,6 +2,7 @@
 //! come, and by a claim that would otherwise hand one out.
 
 use super::limits;
+use super::order;
 use super::place;
 use super::rows::job;
 use super::settle::{self, Ending, Found};
@@ -61,6 +62,9 @@ pub fn enforce(now: Micros, limit: i64) -> usize {
         limits::hold_still();
         let mut over = 0;
         for (job_id, missed, concerns) in due {
+            if concerns && !order::may_finish_now(db, job_id) {
+                continue;
+            }
             if concerns {
                 if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
                     end(db, job_id, missed, now);

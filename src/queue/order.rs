@@ -22,6 +22,8 @@ use std::collections::HashSet;
 statement!(ORDER_LEAD, "sql/order_lead.sql", [INT4OID, TEXTOID, UUIDOID]);
 statement!(ORDER_FOLLOW, "sql/order_follow.sql", [INT4OID, TEXTOID]);
 statement!(ORDER_LOCK, "sql/order_lock.sql", [INT4OID, TEXTOID, UUIDOID]);
+statement!(ORDER_TRY, "sql/order_try.sql", [INT4OID, TEXTOID, UUIDOID]);
+statement!(ORDER_IS_HEAD, "sql/order_is_head.sql", [INT4OID, TEXTOID, UUIDOID]);
 statement!(ORDER_PASS, "sql/order_pass.sql", [INT4OID, TEXTOID, UUIDOID]);
 statement!(ORDER_END, "sql/order_end.sql", [INT4OID, TEXTOID]);
 statement!(ORDER_OF, "sql/order_of.sql", [UUIDOID]);
@@ -88,6 +90,31 @@ pub fn finished(db: &Db, job_id: Uuid, now: Micros) {
     if !row.is_empty() {
         advance(db, row.must(1), &row.must::<String>(2), job_id, now);
     }
+}
+
+/// Whether the job may be ended without waiting for anybody: not while someone is putting another behind it.
+/// Whoever ends jobs on behalf of all asks this first, and leaves such a job for later.
+pub fn may_finish_now(db: &Db, job_id: Uuid) -> bool {
+    if !Settings::current().has_policies {
+        return true;
+    }
+    let row = db.run(&ORDER_OF, &[job_id.into()]);
+    if row.is_empty() {
+        return true;
+    }
+    let (queue_id, key): (i32, String) = (row.must(1), row.must(2));
+    let is_there = |statement| !db.run(statement, &[queue_id.into(), key.as_str().into(), job_id.into()]).is_empty();
+    is_there(&ORDER_TRY) || !is_there(&ORDER_IS_HEAD)
+}
+
+/// Lets the next ones in behind jobs that have finished together: in one order for all, so that two who do
+/// cannot wait for each other, nor for a batch that is enqueued.
+pub fn advance_all(mut heads: Vec<(i32, String, Uuid)>, now: Micros) {
+    if heads.is_empty() {
+        return;
+    }
+    heads.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+    db::connect(|db| heads.iter().for_each(|(queue_id, key, job_id)| advance(db, *queue_id, key, *job_id, now)));
 }
 
 /// The same, for a job whose key is known.

@@ -8,6 +8,7 @@
 use super::finish::policy_of;
 use super::hints::{LaneName, Reading};
 use super::limits;
+use super::order;
 use super::rows::job_lease;
 use super::settle::{self, Ending, Held};
 use crate::base::clock::{self, Micros, timestamp};
@@ -65,12 +66,13 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
     // Locked and read again: what its holder has extended meanwhile stays as it is.
     let rows = db.run(&REAP, &[leases.expired.into(), timestamp(now).into()]);
     rows.each(|row| expired.push((Held::from_row(row), row.must::<TimestampWithTimeZone>(11).into_inner())));
+    let mut recovered = 0;
     for (held, lease_until) in &expired {
         let silent = (now - lease_until) as f64 / 1e6;
         let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
-        recover(db, held, error_class::LEASE_EXPIRED, &error, now);
+        recovered += usize::from(recover(db, held, error_class::LEASE_EXPIRED, &error, now));
     }
-    expired.len()
+    recovered
 }
 
 /// What a look at the leases found.
@@ -117,15 +119,17 @@ pub fn of_stale_executors(threshold_seconds: i32, now: Micros, limit: i64) -> us
         let mut stale = Vec::new();
         let args = [threshold_seconds.into(), timestamp(now).into(), limit.into()];
         db.run(&REAP_STALE, &args).each(|row| stale.push((Held::from_row(row), row.must::<String>(11))));
+        let mut recovered = 0;
         for (held, executor) in &stale {
             let error = format!("executor {executor}, which held the job as {}, is stale", held.lease_owner);
-            recover(db, held, error_class::EXECUTOR_STALE, &error, now);
+            recovered += usize::from(recover(db, held, error_class::EXECUTOR_STALE, &error, now));
         }
-        stale.len()
+        recovered
     })
 }
 
-fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
+/// False: the job would end, and someone is putting another behind it; it is left for the next time.
+fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) -> bool {
     let settings = Settings::current();
     let ending = Ending {
         outcome: "lease_expired",
@@ -139,7 +143,8 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
     if facts.external_effects {
         tell_unknown(db, held, error, now);
         if !held.cancel_requested {
-            return park(db, held, &ending, now);
+            park(db, held, &ending, now);
+            return true;
         }
     }
     let failure = Failure {
@@ -159,6 +164,9 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
     {
         after = After::DeadLetter(Reason::Poison);
     }
+    if !matches!(after, After::Retry(_)) && !order::may_finish_now(db, job_id) {
+        return false;
+    }
     match after {
         After::Retry(_) => settle::rest(db, held, &ending, "queued", held.place.scheduled_at, now),
         After::DeadLetter(reason) => {
@@ -166,6 +174,7 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) {
         }
         After::Cancelled { .. } | After::Failed => settle::finish(db, job_id, "cancelled", &ending, now),
     }
+    true
 }
 
 /// What decides the fate of a job whose holder fell silent.

@@ -131,7 +131,7 @@ fn pressure_rises_with_slots_taken_and_jobs_waiting() {
     for _ in 0..2 {
         s.call("fn_engine_tick('watch_pressure')");
     }
-    s.call("fn_limit_set('global', '{\"max_pending\": 1000}')");
+    s.call("fn_limit_remove('global')");
     for _ in 0..2 {
         s.call("fn_engine_tick('watch_pressure')");
     }

@@ -228,3 +228,61 @@ fn many_workers_keep_every_key_in_order_through_retries_and_a_crash() {
     assert_eq!(s.texts("SELECT problem FROM agentq.fn_queue_verify()"), [] as [&str; 0]);
     assert_eq!(s.count("agentq.job_order"), 0);
 }
+
+#[test]
+fn nobody_but_the_holder_waits_for_a_producer() {
+    let db = database();
+    let (mut s, mut open) = (db.session(), db.session());
+    // Two heads that the server itself would end: one out of attempts, one out of time.
+    let silent = enqueue(&mut s, "a", ", p_max_attempts => 1");
+    expect(&mut s, "claimed", "fn_job_claim('bob', 'x', 1)");
+    let options = "'{\"ordering_key\": \"b\", \"start_by\": \"2020-01-01\"}'";
+    let late = id(&s.call(&format!("fn_job_enqueue('x', p_options => {options})")));
+    open.run("BEGIN");
+    let behind = [enqueue(&mut open, "a", ""), enqueue(&mut open, "b", "")];
+    s.run("SET lock_timeout = '5s'");
+    s.shift_clock(2);
+    assert_eq!(s.claim("cat")["code"], "empty");
+    let ticked = s.call("fn_engine_tick()");
+    assert_eq!(ticked["failed"], json!(0), "{ticked}");
+    assert_eq!((s.state(&silent).as_str(), s.state(&late).as_str()), ("leased", "queued"));
+    open.run("COMMIT");
+    s.call("fn_engine_tick()");
+    assert_eq!((s.state(&silent).as_str(), s.state(&late).as_str()), ("dead_letter", "dead_letter"));
+    for job in behind {
+        assert_eq!(id(&claimed(&mut s, "cat")), job);
+    }
+    db.assert_sound();
+}
+
+#[test]
+fn batches_of_acks_and_of_enqueues_do_not_meet_crosswise() {
+    let db = database();
+    let mut s = db.session();
+    let keys = ["d", "c", "b", "a"];
+    keys.iter().for_each(|key| drop(enqueue(&mut s, key, "")));
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let (mut s, done) = (db.session(), &done);
+            scope.spawn(move || {
+                while done.load(SeqCst) < 400 {
+                    s.call(
+                        r#"fn_job_enqueue_batch('[{"job_kind": "x", "ordering_key": "d"}, {"job_kind": "x", "ordering_key": "c"},
+                            {"job_kind": "x", "ordering_key": "b"}, {"job_kind": "x", "ordering_key": "a"}]')"#,
+                    );
+                }
+            });
+        }
+        let done = &done;
+        scope.spawn(move || {
+            while done.load(SeqCst) < 400 {
+                s.call("fn_job_claim_batch('bob', 10)");
+                let acked =
+                    s.call("fn_job_ack_batch('bob', (SELECT coalesce(jsonb_agg(job_id), '[]') FROM agentq.job_lease))");
+                done.fetch_add(acked["acked"].as_u64().unwrap_or_default() as usize, SeqCst);
+            }
+        });
+    });
+    db.assert_sound();
+}

@@ -5,8 +5,9 @@ use crate::base::clock;
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
 use crate::events;
+use agentq_core::limits::GLOBAL;
 
-statement!(PRESSURE, "../sql/pressure.sql", [], freely);
+statement!(PRESSURE, "../sql/pressure.sql", [BOOLOID], freely);
 
 pub static CHORE: Chore = Chore {
     name: "watch_pressure",
@@ -17,14 +18,15 @@ pub static CHORE: Chore = Chore {
 };
 
 fn run() -> Outcome {
-    // Without a limit for all jobs the level is always normal.
     let settings = Settings::current();
-    if !settings.has_policies || settings.limits.of("global").is_none() {
+    if !settings.has_policies {
         return Outcome::default();
     }
+    // Without a limit for all jobs the level is always normal.
+    let is_limited = settings.limits.of(GLOBAL).is_some();
     db::connect(|db| {
-        let row = db.run(&PRESSURE, &[]);
-        let (pgrx::JsonB(status), before): (_, String) = (row.must(1), row.must(2));
+        let row = db.run(&PRESSURE, &[is_limited.into()]);
+        let (before, pgrx::JsonB(status)): (String, _) = (row.must(1), row.must(2));
         let level = status["level"].as_str().unwrap_or("normal").to_owned();
         if level == before {
             return Outcome::default();
