@@ -28,15 +28,15 @@ pub struct Statement {
 
 /// Declares a statement from the `.sql` file beside the module.
 macro_rules! statement {
-    ($name:ident, $file:literal, [$($oid:ident),* $(,)?]) => {
-        static $name: $crate::db::Statement = $crate::db::Statement {
+    ($visible:vis $name:ident, $file:literal, [$($oid:ident),* $(,)?]) => {
+        $visible static $name: $crate::db::Statement = $crate::db::Statement {
             sql: include_str!($file),
             types: &[$(pgrx::pg_sys::$oid),*],
             pinned: true,
         };
     };
-    ($name:ident, $file:literal, [$($oid:ident),* $(,)?], freely) => {
-        static $name: $crate::db::Statement = $crate::db::Statement {
+    ($visible:vis $name:ident, $file:literal, [$($oid:ident),* $(,)?], freely) => {
+        $visible static $name: $crate::db::Statement = $crate::db::Statement {
             sql: include_str!($file),
             types: &[$(pgrx::pg_sys::$oid),*],
             pinned: false,

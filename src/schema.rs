@@ -50,7 +50,8 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/queue/limit_views.sql",
     name = "queue_limit_views",
-    requires = ["engine_engine", queue::limits::fn_limit_set, queue::limits::fn_limit_counted],
+    requires =
+        ["engine_engine", queue::limits::fn_limit_set, queue::limits::fn_limit_counted, queue::limits::fn_limit_gauge,],
 );
 extension_sql_file!("../sql/queue/insight.sql", name = "queue_insight", requires = ["queue_limit_views"]);
 extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["queue_insight"]);

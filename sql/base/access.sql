@@ -21,10 +21,11 @@ FROM (VALUES
     ('worker', ARRAY['fn_job_claim', 'fn_job_claim_batch', 'fn_job_start', 'fn_job_heartbeat', 'fn_job_ack',
         'fn_job_ack_batch', 'fn_job_ack_and_claim', 'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release',
         'fn_job_snooze', 'fn_job_get',
-        'fn_queue_heartbeat_tick', 'fn_clock_now', 'fn_version', 'fn_backpressure_status', 'fn_job_explain']),
+        'fn_queue_heartbeat_tick', 'fn_clock_now', 'fn_version', 'fn_backpressure_status', 'fn_job_explain', 'fn_job_usage',
+        'fn_limit_report', 'fn_limit_gauge']),
     ('reader', ARRAY['fn_vacuum_state', 'fn_job_get', 'fn_config_get', 'fn_queue_stale_check', 'fn_queue_verify', 'fn_clock_now', 'fn_version',
         'fn_schedule_upcoming', 'fn_engine_live', 'fn_engine_state', 'fn_limit_rule_of', 'fn_limit_counted', 'fn_job_explain',
-        'fn_backpressure_status', 'fn_admission_check']),
+        'fn_backpressure_status', 'fn_admission_check', 'fn_limit_gauge', 'fn_budget_period', 'fn_budget_ends', 'fn_capable_workers']),
     ('operator', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_claim', 'fn_job_claim_batch', 'fn_job_start',
         'fn_job_heartbeat', 'fn_job_ack', 'fn_job_ack_batch', 'fn_job_ack_and_claim',
         'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze',
@@ -36,7 +37,8 @@ FROM (VALUES
         'fn_vacuum_state', 'fn_error_class_set', 'fn_error_class_remove', 'fn_retry_policy_set', 'fn_retry_policy_remove',
         'fn_dead_letter_redrive', 'fn_dead_letter_purge', 'fn_job_replay', 'fn_job_reconcile', 'fn_limit_set', 'fn_limit_remove',
         'fn_limit_preset', 'fn_adjust_concurrency', 'fn_limit_rule_of', 'fn_limit_counted', 'fn_job_explain', 'fn_backpressure_status',
-        'fn_admission_check'])
+        'fn_admission_check', 'fn_job_usage', 'fn_limit_report', 'fn_limit_gauge', 'fn_budget_set', 'fn_budget_remove', 'fn_budget_period',
+        'fn_budget_ends', 'fn_capable_workers'])
 ) AS l(level, objects)
 CROSS JOIN LATERAL unnest(l.objects) AS object;
 
@@ -45,7 +47,7 @@ SELECT level, 'SELECT', object
 FROM unnest(ARRAY['reader', 'operator']) AS level
 CROSS JOIN unnest(ARRAY['job_queue', 'job_attempt', 'job_dead_letter', 'queue_heartbeat', 'queue', 'config',
     'v_queue_health', 'v_queue_depth', 'v_job_queue_backlog', 'v_job_dead_letter_summary', 'event', 'metric', 'schedule',
-    'v_schedule', 'job_handler', 'engine_chore', 'v_engine_chore', 'v_engine_status', 'error_class', 'retry_policy', 'limit_rule', 'v_limit']) AS object;
+    'v_schedule', 'job_handler', 'engine_chore', 'v_engine_chore', 'v_engine_status', 'error_class', 'retry_policy', 'limit_rule', 'v_limit', 'budget', 'v_budget']) AS object;
 
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT 'operator', privilege, 'job_queue' FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) AS privilege;

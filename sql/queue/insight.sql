@@ -1,4 +1,14 @@
 -- Why a job waits, and how the whole queue stands.
+CREATE FUNCTION agentq.fn_capable_workers(p_requires text[]) RETURNS TABLE (executor_name text, last_tick_at timestamptz)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT h.executor_name, h.last_tick_at FROM agentq.queue_heartbeat h
+    WHERE agentq.fn_clock_now() - h.last_tick_at
+            <= make_interval(secs => agentq.fn_config_get('queue.heartbeat.stale_threshold_seconds')::integer)
+      AND h.metadata->'capabilities' @> to_jsonb(coalesce(p_requires, '{}'))
+    ORDER BY h.executor_name
+$$;
+COMMENT ON FUNCTION agentq.fn_capable_workers(text[]) IS 'The executors that are alive and have announced all of these capabilities with their heartbeat.';
+
 CREATE FUNCTION agentq.fn_job_explain(p_job_id uuid) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -8,6 +18,7 @@ DECLARE
     v_gates jsonb := '[]';
     v_at    timestamptz;
     v_ahead bigint;
+    v_key   record;
 BEGIN
     SELECT j.*, q.queue, q.paused_at, q.paused_reason, v.state, v.finished_at, b.blocked_by
     INTO v_job
@@ -75,6 +86,40 @@ BEGIN
                     FROM (SELECT * FROM agentq.job_lease t WHERE k.key = ANY (t.limits) ORDER BY t.lease_until LIMIT 10) t) AS held_by
             FROM agentq.job_lease l WHERE k.key = ANY (l.limits)) h
         WHERE h.active >= greatest(r.max_concurrent - r.taken_by_hand, 0)), '[]');
+    -- A rate, or what the other side said; and budgets.
+    FOR v_key IN
+        SELECT k.key, k.weight, g.gauge
+        FROM (SELECT 'global' AS key, 1 AS weight UNION ALL SELECT 'queue:' || v_job.queue, 1 UNION ALL SELECT 'kind:' || v_job.job_kind, 1
+              UNION ALL SELECT u.key, coalesce(u.weight, 1) FROM unnest(v_job.limit_keys, v_job.limit_weights) AS u (key, weight)) k
+        CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.key) AS gauge) g
+        WHERE NOT (g.gauge->>'open')::boolean
+        ORDER BY k.key
+    LOOP
+        v_at := greatest(v_at, (v_key.gauge->>'opens_at')::timestamptz);
+        v_gates := v_gates || jsonb_build_object('gate', 'rate', 'message', format('the rate of %s is used up, or its other side has closed', v_key.key),
+            'limit_key', v_key.key, 'weight', v_key.weight, 'left', v_key.gauge->'left', 'until', v_key.gauge->'opens_at',
+            'hint', 'It opens by itself; fn_limit_set changes the rate, fn_limit_report what the other side said.');
+    END LOOP;
+    FOR v_key IN
+        SELECT b.*, coalesce((v_job.cost->>b.unit)::numeric, 0) AS cost FROM agentq.v_budget b
+        WHERE b.is_current AND b.rule IS NOT NULL
+          AND b.limit_key = ANY (ARRAY['global', 'queue:' || v_job.queue, 'kind:' || v_job.job_kind] || v_job.limit_keys)
+          AND b.remaining < greatest(coalesce((v_job.cost->>b.unit)::numeric, 0), 0.000001)
+        ORDER BY b.limit_key, b.unit
+    LOOP
+        v_at := greatest(v_at, v_key.ends_at);
+        v_gates := v_gates || jsonb_build_object('gate', 'budget', 'message', format('the budget of %s for each %s has %s %s left, and the job costs %s',
+                v_key.limit_key, v_key.period, v_key.remaining, v_key.unit, v_key.cost),
+            'limit_key', v_key.limit_key, 'unit', v_key.unit, 'period', v_key.period, 'amount', v_key.amount, 'used', v_key.used,
+            'reserved', v_key.reserved, 'cost', v_key.cost, 'until', v_key.ends_at,
+            'hint', 'It runs in the next period, when a job gives back what it had reserved, or when fn_budget_set raises the budget.');
+    END LOOP;
+    IF v_job.requires IS NOT NULL AND NOT EXISTS (SELECT FROM agentq.fn_capable_workers(v_job.requires)) THEN
+        v_gates := v_gates || jsonb_build_object('gate', 'capability', 'message',
+            format('no worker that is alive has announced all of %s', array_to_string(v_job.requires, ', ')),
+            'requires', to_jsonb(v_job.requires),
+            'hint', 'Start one, and let its heartbeat announce them in the metadata: {"capabilities": [...]}.');
+    END IF;
     IF least(v_job.finish_by, CASE WHEN v_job.picked_at IS NULL THEN v_job.start_by END) <= v_now THEN
         v_gates := v_gates || jsonb_build_object('gate', 'deadline', 'message', 'it has missed its deadline and will be given up',
             'start_by', v_job.start_by, 'finish_by', v_job.finish_by);
@@ -83,7 +128,11 @@ BEGIN
     IF v_gates = '[]' THEN
         SELECT count(*) INTO v_ahead FROM (
             SELECT FROM agentq.job_ready r
-            WHERE r.any_queue_id = v_job.queue_id
+            WHERE v_job.blocked_by IS NULL AND r.any_queue_id = v_job.queue_id
+              AND (r.priority, r.scheduled_at, r.job_id) < (v_job.priority, v_job.scheduled_at, p_job_id)
+            UNION ALL
+            SELECT FROM agentq.job_blocked r
+            WHERE r.blocked_by = v_job.blocked_by AND r.any_queue_id = v_job.queue_id
               AND (r.priority, r.scheduled_at, r.job_id) < (v_job.priority, v_job.scheduled_at, p_job_id)
             LIMIT 1000) a;
         IF NOT EXISTS (SELECT FROM agentq.job_lease) AND NOT EXISTS (

@@ -3,7 +3,7 @@
 --
 --   job_ready    may run now; a claim deletes from it and nothing else walks over it
 --   job_waiting  may run later (scheduled, snoozed, retry_waiting); moved to job_ready when due
---   job_blocked  may run now, but a limit has no slot for it
+--   job_blocked  may run now, but for a limit or an ordering key; or in a lane of its own
 --   job_lease    held by a worker
 --   job_done     finished; append-only, with the attempt that succeeded
 --
@@ -40,6 +40,10 @@ CREATE TABLE agentq.job (
     replay_count    integer,
     limit_keys      text[],
     ordering_key    text COLLATE "C",
+    limit_weights   integer[],
+    cost            jsonb,
+    fairness_key    text COLLATE "C",
+    requires        text[],
     CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
@@ -70,6 +74,10 @@ COMMENT ON COLUMN agentq.job.replay_of IS 'The job of which this one is another 
 COMMENT ON COLUMN agentq.job.replay_count IS 'How many runs of the same work came before; NULL: none.';
 COMMENT ON COLUMN agentq.job.limit_keys IS 'Keys of its own by which limits count it.';
 COMMENT ON COLUMN agentq.job.ordering_key IS 'Jobs of its queue with the same key run one at a time, in order.';
+COMMENT ON COLUMN agentq.job.limit_weights IS 'How much of a rate each of limit_keys takes; NULL: 1.';
+COMMENT ON COLUMN agentq.job.cost IS 'What it is expected to cost, by unit: reserved of budgets while it is held.';
+COMMENT ON COLUMN agentq.job.fairness_key IS 'Jobs of its queue take turns by this key.';
+COMMENT ON COLUMN agentq.job.requires IS 'Capabilities that its worker must have.';
 
 CREATE TABLE agentq.job_ready (
     scheduled_at timestamptz NOT NULL,
@@ -104,7 +112,8 @@ COMMENT ON COLUMN agentq.job_waiting.scheduled_at IS 'As in job.';
 COMMENT ON COLUMN agentq.job_waiting.job_id IS 'The job.';
 
 -- A job goes here when a claim finds it and a limit has no slot for it, so that the next claims do not
--- find it again. A claim takes it from here when there is a slot.
+-- find it again. A claim takes it from here when there is a slot. Jobs with a fairness key, or that require
+-- capabilities, are here instead of in job_ready: one lane for each that takes turns, or that only some may read.
 CREATE TABLE agentq.job_blocked (
     scheduled_at timestamptz NOT NULL,
     queue_id     integer NOT NULL,
@@ -118,7 +127,7 @@ CREATE TABLE agentq.job_blocked (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX job_blocked_any_idx ON agentq.job_blocked (blocked_by, any_queue_id, priority, scheduled_at, job_id);
 CREATE INDEX job_blocked_kind_idx ON agentq.job_blocked (blocked_by, queue_id, job_kind, priority, scheduled_at, job_id);
-COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit, or for another job with the same ordering key.';
+COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit, or for another job with the same ordering key; and jobs in lanes of their own.';
 COMMENT ON COLUMN agentq.job_blocked.scheduled_at IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.queue_id IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.any_queue_id IS 'The queue again, for claims of any kind.';
@@ -126,7 +135,7 @@ COMMENT ON COLUMN agentq.job_blocked.priority IS 'As in job.';
 COMMENT ON COLUMN agentq.job_blocked.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_blocked.keyed IS 'Whether it has an idempotency key of its own.';
 COMMENT ON COLUMN agentq.job_blocked.job_kind IS 'As in job.';
-COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot, or order:<key> of an ordering key at whose head is another job.';
+COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot, the budget that was exhausted, order:<key> of an ordering key at whose head is another job, or lane:<queue id>|<capabilities>|<fairness key>: nothing blocks it.';
 
 CREATE TABLE agentq.job_lease (
     job_id        uuid NOT NULL,
@@ -138,6 +147,7 @@ CREATE TABLE agentq.job_lease (
     lease_owner   agentq.job_name NOT NULL,
     cancel_reason text,
     limits        text[],
+    reserved      text[],
     CONSTRAINT job_lease_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 -- No index on lease_until: with one, every claim would pay for what hardly any needs, and a
@@ -153,6 +163,7 @@ COMMENT ON COLUMN agentq.job_lease.lease_owner IS 'Who holds it.';
 COMMENT ON COLUMN agentq.job_lease.cancel_reason IS 'Why it is to be cancelled, empty if nobody said; NULL: it is not.';
 COMMENT ON COLUMN agentq.job_lease.keyed IS 'Whether an ack must free its idempotency key.';
 COMMENT ON COLUMN agentq.job_lease.limits IS 'The keys of which it holds a slot.';
+COMMENT ON COLUMN agentq.job_lease.reserved IS 'What it has reserved of budgets: millionths of the unit, a blank, or + once its worker has told of its use, and the counter.';
 
 CREATE TABLE agentq.job_done (
     job_id      uuid NOT NULL,

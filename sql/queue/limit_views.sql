@@ -10,18 +10,22 @@ COMMENT ON FUNCTION agentq.fn_limit_rule_of(text) IS 'The rule that holds for a 
 
 CREATE VIEW agentq.v_limit AS
 SELECT k.limit_key, r.limit_key AS rule, r.max_concurrent, r.max_pending, r.taken_by_hand,
-       coalesce(k.active, 0) AS active, coalesce(k.blocked, 0) AS blocked, c.counted
+       coalesce(k.active, 0) AS active, coalesce(k.blocked, 0) AS blocked, c.counted,
+       r.rate, r.per_seconds, (g.gauge->>'left')::bigint AS rate_left, (g.gauge->>'opens_at')::timestamptz AS opens_at
 FROM (
     SELECT limit_key, sum(active)::bigint AS active, sum(blocked)::bigint AS blocked
     FROM (
         SELECT limit_key, 0 AS active, 0 AS blocked FROM agentq.limit_rule WHERE limit_key NOT LIKE '%*'
         UNION ALL SELECT unnest(limits), 1, 0 FROM agentq.job_lease WHERE limits IS NOT NULL
-        UNION ALL SELECT blocked_by, 0, 1 FROM agentq.job_blocked WHERE blocked_by NOT LIKE 'order:%'
+        UNION ALL SELECT blocked_by, 0, 1 FROM agentq.job_blocked
+        WHERE blocked_by NOT LIKE 'order:%' AND blocked_by NOT LIKE 'lane:%' AND blocked_by NOT LIKE 'budget:%'
+        UNION ALL SELECT limit_key, 0, 0 FROM agentq.limit_gauge
     ) all_keys
     GROUP BY limit_key
 ) k
 LEFT JOIN agentq.limit_rule r ON r.limit_key = agentq.fn_limit_rule_of(k.limit_key)
-CROSS JOIN LATERAL (SELECT agentq.fn_limit_counted(k.limit_key) AS counted) c;
+CROSS JOIN LATERAL (SELECT agentq.fn_limit_counted(k.limit_key) AS counted) c
+CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.limit_key) AS gauge) g;
 COMMENT ON VIEW agentq.v_limit IS 'Each key of a limit that is in use, or has a rule of its own, with who holds and who waits for its slots.';
 COMMENT ON COLUMN agentq.v_limit.limit_key IS 'The key.';
 COMMENT ON COLUMN agentq.v_limit.rule IS 'The rule that holds for it; NULL: none any more.';
@@ -31,6 +35,66 @@ COMMENT ON COLUMN agentq.v_limit.taken_by_hand IS 'Slots that something else tha
 COMMENT ON COLUMN agentq.v_limit.active IS 'Leases that hold a slot.';
 COMMENT ON COLUMN agentq.v_limit.blocked IS 'Jobs that were found when all slots were taken, and wait for one.';
 COMMENT ON COLUMN agentq.v_limit.counted IS 'Slots in use as shared memory counts them; NULL: it does not. The same as active, but for claims and acks that are being committed.';
+COMMENT ON COLUMN agentq.v_limit.rate IS 'Jobs, or weights of jobs, that may be begun in per_seconds.';
+COMMENT ON COLUMN agentq.v_limit.per_seconds IS 'In how long.';
+COMMENT ON COLUMN agentq.v_limit.rate_left IS 'How much of the rate is left now; NULL: all of it.';
+COMMENT ON COLUMN agentq.v_limit.opens_at IS 'When the next job may be begun, because of the rate or of what fn_limit_report was told; NULL: now.';
+
+CREATE FUNCTION agentq.fn_budget_period(p_period text, p_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE p_period WHEN 'hour' THEN to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') WHEN 'total' THEN ''
+                         ELSE to_char(date_trunc(p_period, p_at AT TIME ZONE 'UTC'), 'YYYY-MM-DD') END
+$$;
+COMMENT ON FUNCTION agentq.fn_budget_period(text, timestamptz) IS 'The name of the period of a budget in which a moment lies.';
+
+CREATE FUNCTION agentq.fn_budget_ends(p_period text, p_at timestamptz) RETURNS timestamptz LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN p_period <> 'total'
+        THEN (date_trunc(p_period, p_at AT TIME ZONE 'UTC') + ('1 ' || p_period)::interval) AT TIME ZONE 'UTC' END
+$$;
+COMMENT ON FUNCTION agentq.fn_budget_ends(text, timestamptz) IS 'When the period of a budget ends in which a moment lies; NULL: never.';
+
+CREATE VIEW agentq.v_budget AS
+SELECT k.key AS limit_key, k.unit, k.period, k.period_start,
+       k.period_start = agentq.fn_budget_period(k.period, agentq.fn_clock_now()) AS is_current,
+       b.limit_key AS rule, b.amount, (k.used / 1e6)::numeric(20, 6) AS used, (k.reserved / 1e6)::numeric(20, 6) AS reserved,
+       (b.amount - (k.used + k.reserved) / 1e6)::numeric(20, 6) AS remaining, k.waiting,
+       CASE WHEN k.period_start = agentq.fn_budget_period(k.period, agentq.fn_clock_now())
+           THEN agentq.fn_budget_ends(k.period, agentq.fn_clock_now()) END AS ends_at, b.when_exhausted
+FROM (
+    SELECT n.name[1] AS unit, n.name[2] AS period, n.name[3] AS period_start, n.name[4] AS key,
+           sum(c.used)::bigint AS used, sum(c.reserved)::bigint AS reserved, sum(c.waiting)::bigint AS waiting
+    FROM (
+        SELECT counter, amount AS used, 0 AS reserved, 0 AS waiting FROM agentq.budget_use
+        UNION ALL SELECT counter, amount, 0, 0 FROM agentq.budget_spent
+        UNION ALL SELECT substring(r, '^[0-9]+[ +](.*)$'), 0, substring(r, '^[0-9]+')::bigint, 0
+                  FROM agentq.job_lease l CROSS JOIN LATERAL unnest(l.reserved) AS r WHERE l.reserved IS NOT NULL
+        UNION ALL SELECT blocked_by, 0, 0, 1 FROM agentq.job_blocked WHERE blocked_by LIKE 'budget:%'
+        UNION ALL SELECT concat_ws(':', 'budget', unit, period, agentq.fn_budget_period(period, agentq.fn_clock_now()), limit_key), 0, 0, 0
+                  FROM agentq.budget WHERE limit_key NOT LIKE '%*'
+    ) c
+    CROSS JOIN LATERAL regexp_match(c.counter, '^budget:([^:]*):([^:]*):([^:]*):(.*)$') AS n (name)
+    GROUP BY 1, 2, 3, 4
+) k
+LEFT JOIN LATERAL (
+    SELECT b.limit_key, b.amount, b.when_exhausted FROM agentq.budget b
+    WHERE b.unit = k.unit AND b.period = k.period
+      AND (b.limit_key = k.key OR (b.limit_key LIKE '%*' AND starts_with(k.key, left(b.limit_key, -1))))
+    ORDER BY b.limit_key = k.key DESC, length(b.limit_key) DESC LIMIT 1) b ON true;
+COMMENT ON VIEW agentq.v_budget IS 'What was used and is reserved of each budget, in this period and in those before.';
+COMMENT ON COLUMN agentq.v_budget.limit_key IS 'The key.';
+COMMENT ON COLUMN agentq.v_budget.unit IS 'Of what.';
+COMMENT ON COLUMN agentq.v_budget.period IS 'hour, day, week, month or total.';
+COMMENT ON COLUMN agentq.v_budget.period_start IS 'When it began, in UTC.';
+COMMENT ON COLUMN agentq.v_budget.is_current IS 'Whether it is the present one.';
+COMMENT ON COLUMN agentq.v_budget.rule IS 'The budget that holds for the key; NULL: none any more.';
+COMMENT ON COLUMN agentq.v_budget.amount IS 'How much there is in a period.';
+COMMENT ON COLUMN agentq.v_budget.used IS 'What jobs have used.';
+COMMENT ON COLUMN agentq.v_budget.reserved IS 'What jobs that are held are still expected to use.';
+COMMENT ON COLUMN agentq.v_budget.remaining IS 'What is left; below 0 if jobs have used more than they were expected to.';
+COMMENT ON COLUMN agentq.v_budget.waiting IS 'Jobs that were found when not enough was left, and wait.';
+COMMENT ON COLUMN agentq.v_budget.ends_at IS 'When the next period begins; NULL: never, or it has begun.';
+COMMENT ON COLUMN agentq.v_budget.when_exhausted IS 'wait or refuse.';
 
 CREATE FUNCTION agentq.fn_adjust_concurrency(p_scope text, p_scope_id uuid, p_active_delta integer, p_pending_delta integer)
 RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

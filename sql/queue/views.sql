@@ -129,16 +129,19 @@ COMMENT ON COLUMN agentq.v_job_queue_backlog.max_attempts IS 'Failed attempts of
 CREATE VIEW agentq.v_queue_depth AS
 SELECT q.queue,
        q.paused_at IS NOT NULL AS paused,
-       r.jobs AS ready,
+       r.jobs + b.own AS ready,
        w.jobs AS waiting,
        l.jobs AS held,
-       r.oldest AS oldest_ready_at,
-       extract(epoch FROM (agentq.fn_clock_now() - r.oldest))::numeric(20, 3) AS oldest_ready_seconds,
+       least(r.oldest, b.oldest) AS oldest_ready_at,
+       extract(epoch FROM (agentq.fn_clock_now() - least(r.oldest, b.oldest)))::numeric(20, 3) AS oldest_ready_seconds,
        w.next AS next_due_at,
-       (SELECT count(*) FROM agentq.job_blocked b WHERE b.any_queue_id = q.queue_id) AS blocked
+       b.jobs - b.own AS blocked
 FROM agentq.queue q
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(scheduled_at) AS oldest FROM agentq.job_ready
                     WHERE any_queue_id = q.queue_id) r
+CROSS JOIN LATERAL (SELECT count(*) AS jobs, count(*) FILTER (WHERE blocked_by LIKE 'lane:%') AS own,
+                           min(scheduled_at) FILTER (WHERE blocked_by LIKE 'lane:%') AS oldest
+                    FROM agentq.job_blocked WHERE any_queue_id = q.queue_id) b
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(w.scheduled_at) FILTER (WHERE isfinite(w.scheduled_at)) AS next
                     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id) w
 CROSS JOIN LATERAL (SELECT count(*) AS jobs
@@ -152,7 +155,7 @@ COMMENT ON COLUMN agentq.v_queue_depth.held IS 'Jobs that a worker holds.';
 COMMENT ON COLUMN agentq.v_queue_depth.oldest_ready_at IS 'Since when the oldest ready job may run.';
 COMMENT ON COLUMN agentq.v_queue_depth.oldest_ready_seconds IS 'How long that is.';
 COMMENT ON COLUMN agentq.v_queue_depth.next_due_at IS 'When the next waiting job may run.';
-COMMENT ON COLUMN agentq.v_queue_depth.blocked IS 'Jobs that wait for a slot of a limit, or for another job with their ordering key.';
+COMMENT ON COLUMN agentq.v_queue_depth.blocked IS 'Jobs that wait for a limit or a budget, or for another job with their ordering key.';
 
 CREATE VIEW agentq.v_job_dead_letter_summary AS
 SELECT job_kind, triage_status,
@@ -215,7 +218,14 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT 'the job runs or may run, though another is at the head of its ordering key', j.job_id
     FROM agentq.job j JOIN agentq.job_order o ON o.queue_id = j.queue_id AND o.ordering_key = j.ordering_key AND o.job_id <> j.job_id
     WHERE NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
-        AND NOT EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = j.job_id)
+        AND NOT EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = j.job_id AND b.blocked_by NOT LIKE 'lane:%')
+    UNION ALL
+    SELECT 'the job is not in its own lane', j.job_id
+    FROM agentq.job j
+    WHERE (j.fairness_key IS NOT NULL OR j.requires IS NOT NULL)
+        AND (EXISTS (SELECT FROM agentq.job_ready r WHERE r.job_id = j.job_id)
+            OR EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = j.job_id AND b.blocked_by LIKE 'lane:%'
+                AND b.blocked_by <> format('lane:%s|%s|%s', j.queue_id, array_to_string(j.requires, ','), j.fairness_key)))
     UNION ALL
     SELECT 'the blocked row does not agree with its job', b.job_id
     FROM agentq.job_blocked b JOIN agentq.job j ON j.job_id = b.job_id

@@ -1,7 +1,9 @@
-//! What the tables `error_class`, `retry_policy` and `limit_rule` say, as a session keeps it.
+//! What the tables `error_class`, `retry_policy`, `limit_rule` and `budget` say, as a session keeps it.
 
+use agentq_core::budget::{self, Budget, Period};
 use agentq_core::error_class::{self, normal};
 use agentq_core::limits::Rule;
+use agentq_core::rate::Rate;
 use agentq_core::retry::{Backoff, Policy, Shape};
 use serde::Deserialize;
 use serde_json::Value;
@@ -51,16 +53,45 @@ pub struct Row {
 /// A row of `limit_rule`.
 #[derive(Deserialize)]
 pub struct LimitRow {
-    limit_key: String,
-    max_concurrent: Option<u32>,
-    max_pending: Option<u32>,
-    taken_by_hand: u32,
+    pub limit_key: String,
+    pub max_concurrent: Option<u32>,
+    pub max_pending: Option<u32>,
+    pub taken_by_hand: u32,
+    pub rate: Option<u32>,
+    pub per_seconds: Option<f64>,
+    pub burst: Option<u32>,
+    pub algorithm: Option<String>,
+    pub weight: Option<f64>,
 }
 
 impl LimitRow {
     pub fn rule(self) -> (String, Rule) {
-        let LimitRow { limit_key, max_concurrent, max_pending, taken_by_hand } = self;
-        (limit_key, Rule { max_concurrent, max_pending, taken_by_hand })
+        let rate = self.rate.map(|amount| Rate {
+            amount,
+            per: (self.per_seconds.unwrap_or(1.0) * 1e6) as i64,
+            burst: self.burst.unwrap_or(amount),
+            is_window: self.algorithm.as_deref() == Some("sliding_window"),
+        });
+        let LimitRow { limit_key, max_concurrent, max_pending, taken_by_hand, weight, .. } = self;
+        (limit_key, Rule { max_concurrent, max_pending, taken_by_hand, rate, weight })
+    }
+}
+
+/// A row of `budget`.
+#[derive(Deserialize)]
+pub struct BudgetRow {
+    limit_key: String,
+    unit: String,
+    period: String,
+    amount: f64,
+    when_exhausted: String,
+}
+
+impl BudgetRow {
+    pub fn budget(self) -> Option<(String, Budget)> {
+        let BudgetRow { limit_key, unit, period, amount, when_exhausted } = self;
+        let (period, amount) = (Period::parse(&period)?, budget::millionths(amount));
+        Some((limit_key, Budget { unit, period, amount, refuses: when_exhausted == "refuse" }))
     }
 }
 

@@ -4,8 +4,9 @@
 //! server carries that to every session with the commit, and the callback here drops the copy: no
 //! polling, no shared memory, and it works on a standby too.
 
-use super::policies::{ClassRow, LimitRow, Policies, Row};
+use super::policies::{BudgetRow, ClassRow, LimitRow, Policies, Row};
 use crate::db::{self, statement};
+use agentq_core::budget::Budgets;
 use agentq_core::config;
 use agentq_core::limits::Rules;
 use pgrx::prelude::*;
@@ -17,6 +18,7 @@ use std::rc::Rc;
 
 statement!(SETTINGS_LOAD, "settings_load.sql", []);
 statement!(POLICIES_LOAD, "policies_load.sql", []);
+statement!(BUDGETS_LOAD, "budgets_load.sql", []);
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Queue {
@@ -56,15 +58,19 @@ pub struct Settings {
     pub stale_threshold_seconds: i32,
     pub max_crashes: i64,
     pub replay_needs_approval: bool,
+    pub routing_alert_seconds: i64,
     pub policies: Policies,
     pub limits: Rules,
+    pub budgets: Budgets,
     /// Whether the schema has what jobs are given up with since 0.5.0.
     pub has_policies: bool,
+    /// Whether it has rates, budgets and lanes of their own, since 0.6.0.
+    pub has_lanes: bool,
 }
 
 thread_local! {
     static COPY: RefCell<Option<Rc<Settings>>> = const { RefCell::new(None) };
-    static WATCHED: Cell<[pg_sys::Oid; 5]> = const { Cell::new([pg_sys::InvalidOid; 5]) };
+    static WATCHED: Cell<[pg_sys::Oid; 6]> = const { Cell::new([pg_sys::InvalidOid; 6]) };
     static CHANGES: Cell<u64> = const { Cell::new(0) };
     static LISTENING: Cell<bool> = const { Cell::new(false) };
 }
@@ -98,10 +104,10 @@ impl Settings {
     }
 
     fn load() -> Settings {
-        let (oids, config, queues, policies) = db::connect(|db| {
+        let (oids, config, queues, policies, budgets) = db::connect(|db| {
             let row = db.run(&SETTINGS_LOAD, &[]);
-            let oids: [Option<pg_sys::Oid>; 5] = [row.get(1), row.get(2), row.get(3), row.get(4), row.get(5)];
-            let (config, queues) = (row.must::<pgrx::JsonB>(6).0, row.must::<pgrx::JsonB>(7).0);
+            let oids: [Option<pg_sys::Oid>; 6] = std::array::from_fn(|number| row.get(number + 1));
+            let (config, queues) = (row.must::<pgrx::JsonB>(7).0, row.must::<pgrx::JsonB>(8).0);
             let policies = oids[3].map(|_| {
                 let row = db.run(&POLICIES_LOAD, &[]);
                 let classes: Vec<ClassRow> = serde_json::from_value(row.must::<pgrx::JsonB>(1).0).unwrap_or_default();
@@ -109,7 +115,12 @@ impl Settings {
                 let limits: Vec<LimitRow> = serde_json::from_value(row.must::<pgrx::JsonB>(3).0).unwrap_or_default();
                 (Policies::new(classes, rows), Rules::new(limits.into_iter().map(LimitRow::rule)))
             });
-            (oids.map(|oid| oid.unwrap_or(pg_sys::InvalidOid)), config, queues, policies)
+            let budgets = oids[5].map(|_| {
+                let rows: Vec<BudgetRow> =
+                    serde_json::from_value(db.run(&BUDGETS_LOAD, &[]).must::<pgrx::JsonB>(1).0).unwrap_or_default();
+                Budgets::new(rows.into_iter().filter_map(BudgetRow::budget))
+            });
+            (oids.map(|oid| oid.unwrap_or(pg_sys::InvalidOid)), config, queues, policies, budgets)
         });
         WATCHED.set(oids);
         let has_policies = policies.is_some();
@@ -137,7 +148,10 @@ impl Settings {
             stale_threshold_seconds: number(config::STALE_THRESHOLD) as i32,
             max_crashes: number(config::MAX_CRASHES),
             replay_needs_approval: flag(config::REPLAY_NEEDS_APPROVAL),
+            routing_alert_seconds: number(config::ROUTING_ALERT),
             has_policies,
+            has_lanes: budgets.is_some(),
+            budgets: budgets.unwrap_or_default(),
             policies,
             limits,
             queues: queues.into_iter().map(|q| (q.queue.clone(), Rc::new(q))).collect(),

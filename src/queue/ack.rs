@@ -4,7 +4,7 @@ use super::batch::{LARGEST_BATCH, not_a_list, too_many};
 use super::enqueue::parse_id;
 use super::hints::has_fixed_snapshot;
 use super::rows::{job, job_done, job_key, job_lease};
-use super::{answer, limits, order};
+use super::{answer, budgets, gates, limits, order};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
@@ -33,6 +33,8 @@ struct Acking<'a> {
     done: Table,
     /// Jobs that were at the head of their ordering key, with queue and key.
     heads: RefCell<Vec<(i32, String, Uuid)>>,
+    /// What was used of budgets.
+    spent: RefCell<Vec<Row>>,
 }
 
 #[pg_extern(security_definer)]
@@ -157,7 +159,7 @@ fn read(index: usize, item: Item<'_>, settings: &Settings) -> Result<Ack, Refusa
 impl<'a> Acking<'a> {
     fn by(owner: &'a str) -> Self {
         let (leases, done) = (Table::open(&job_lease::TABLE), Table::open(&job_done::TABLE));
-        Acking { owner, now: clock::now(), leases, done, heads: RefCell::default() }
+        Acking { owner, now: clock::now(), leases, done, heads: RefCell::default(), spent: RefCell::default() }
     }
 
     /// Ends jobs that this owner, and where given this token, holds. False: it does not.
@@ -168,6 +170,7 @@ impl<'a> Acking<'a> {
         if !rows.is_empty() {
             self.done.insert_all(&rows);
         }
+        budgets::write(&self.spent.take());
         order::advance_all(self.heads.take(), self.now);
         held
     }
@@ -185,12 +188,13 @@ impl<'a> Acking<'a> {
             {
                 return None;
             }
-            let slots = lease.texts(job_lease::limits);
-            if !slots.is_empty() {
-                limits::count_first();
+            let (slots, reserved) = (lease.texts(job_lease::limits), lease.texts(job_lease::reserved));
+            if !slots.is_empty() || !reserved.is_empty() {
+                gates::count_first();
             }
             if self.leases.delete(&lease, true) == Deleted::Yes {
                 limits::free(&slots);
+                self.spent.borrow_mut().extend(budgets::settle(&reserved, ack.job_id, self.now));
                 if lease.bool(job_lease::keyed) {
                     self.heads.borrow_mut().extend(free_key(ack.job_id, &moment));
                 }

@@ -3,6 +3,7 @@
 //! What waits is counted at most once a second in each session, because counting costs as much as there
 //! is. So a bound may be passed by what all producers enqueue in a second.
 
+use super::budgets;
 use super::limits::Worker;
 use super::new_job::NewJob;
 use super::submitted;
@@ -57,12 +58,15 @@ fn pending(key: &str, new: i64) -> (i64, f64) {
 
 /// What becomes of a job that is to be enqueued; `new`: 1 if it is counted as let in.
 pub fn verdict(settings: &Settings, job: &NewJob<'_>, new: i64) -> Verdict {
-    if settings.limits.is_empty() {
+    if settings.limits.is_empty() && settings.budgets.is_empty() {
         return Verdict::Accept;
     }
     let nobody = Worker { owner: "", worker_type: None };
     let mut keys = nobody.wide_keys(&job.queue.queue, Some(job.kind));
     keys.extend(job.terms.limit_keys.iter().cloned());
+    if let Some(reason) = budgets::refusal(settings, &keys, &job.terms.cost, clock::now()) {
+        return Verdict::Refuse { reason };
+    }
     let mut bounded = Vec::new();
     for key in keys {
         let Some(rule) = settings.limits.of(&key) else { continue };
@@ -95,7 +99,7 @@ fn told(verdict: &Verdict) -> Value {
         Verdict::Defer { reason, retry_after } => json!({"ok": false, "code": "deferred", "message": reason,
             "retry_after_seconds": retry_after, "hint": "Nothing was enqueued. Try again after that time."}),
         Verdict::Refuse { reason } => json!({"ok": false, "code": "refused", "message": reason,
-            "hint": "Nothing was enqueued. Raise the limit with agentq.fn_limit_set if the job is to run."}),
+            "hint": "Nothing was enqueued. Raise the limit with agentq.fn_limit_set, or the budget with agentq.fn_budget_set, if the job is to run."}),
     }
 }
 
@@ -106,7 +110,10 @@ pub fn refusal(verdict: Verdict) -> Option<Refusal> {
         Verdict::Defer { reason, retry_after } => {
             Some(Refusal::new(reason, format!("Try again after {retry_after} seconds.")))
         }
-        Verdict::Refuse { reason } => Some(Refusal::new(reason, "Raise the limit with agentq.fn_limit_set.")),
+        Verdict::Refuse { reason } => Some(Refusal::new(
+            reason,
+            "Raise the limit with agentq.fn_limit_set, or the budget with agentq.fn_budget_set.",
+        )),
     }
 }
 

@@ -6,12 +6,14 @@
 
 use super::deadlines::{self, Missed};
 use super::enqueue::find_queue;
+use super::gates::{self, Gates, Passed, Wishes};
 use super::hints::{self, Look, Reading};
 use super::lane::{Cursor, Lane, Taken};
-use super::limits::{self, Slots, Worker};
+use super::limits::{self, Worker};
 use super::place::{self, Due, Place};
 use super::rows::{job, job_blocked, job_checkpoint, job_lease, job_ready};
-use super::{answer, order, reap, unflushed, wait};
+use super::turns::{Group, Part, Turns};
+use super::{answer, budgets, order, reap, terms, turns, unflushed, wait};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
@@ -20,8 +22,8 @@ use crate::error::{OrRaise, required};
 use crate::json::{self, Jsonb};
 use crate::shared::seats;
 use crate::table::{self, Moment, Row, Scan, Table};
+use agentq_core::counters::Order;
 use agentq_core::jsonb::{Container, Item};
-use agentq_core::limits::Rules;
 use agentq_core::mark::{Position, Slot};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
@@ -29,8 +31,7 @@ use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Jobs that a claim moves from waiting to ready at most. Enough to get the order right when many
@@ -56,9 +57,17 @@ struct Claim<'a> {
     lingers: bool,
     /// Whether a job was found that has missed its deadline, or for which a limit has no slot.
     found_late: Cell<bool>,
-    worker_type: Option<String>,
+    worker: WorkerOptions,
     /// The keys of limits that kept it from jobs.
     limited_by: RefCell<BTreeSet<String>>,
+}
+
+/// What the options of a claim say of its worker.
+#[derive(Clone, Default)]
+struct WorkerOptions {
+    worker_type: Option<String>,
+    /// None: as its heartbeat has announced.
+    capabilities: Option<Vec<String>>,
 }
 
 /// What came of a claim.
@@ -114,7 +123,7 @@ pub fn claim(
         let wait = wait.map_or(0, |wait| check_wait(&wait).or_raise());
         let options = options.map(|o| o.parse("p_options").or_raise());
         let all = lanes(settings, kind, &options).or_raise();
-        let worker_type = worker_type(&options).or_raise();
+        let worker = worker_options(&options).or_raise();
         let (paused, lanes): (Vec<_>, Vec<_>) = all.into_iter().partition(|lane| lane.queue.paused);
         if wait == 0 && lanes.is_empty() {
             return empty(batch.is_some(), &paused, &BTreeSet::new());
@@ -129,7 +138,7 @@ pub fn claim(
             default_lease: settings.lease_seconds,
             lingers,
             found_late: Cell::default(),
-            worker_type: worker_type.clone(),
+            worker: worker.clone(),
             limited_by: RefCell::default(),
         };
         let mut limited = BTreeSet::new();
@@ -179,7 +188,7 @@ pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option
     let settings = Settings::current();
     let lanes = lanes.iter().filter_map(|(queue, kind)| {
         let queue = settings.queue(queue).filter(|queue| !queue.paused)?;
-        Some(Lane { queue: Rc::clone(queue), kind: Some((*kind).to_owned()), blocked_by: None })
+        Some(Lane { queue: Rc::clone(queue), kind: Some((*kind).to_owned()), blocked_by: None, group: None })
     });
     let claim = Claim {
         owner,
@@ -190,7 +199,7 @@ pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option
         default_lease: settings.lease_seconds,
         lingers: false,
         found_late: Cell::default(),
-        worker_type: None,
+        worker: WorkerOptions::default(),
         limited_by: RefCell::default(),
     };
     if claim.lanes.is_empty() {
@@ -234,7 +243,7 @@ fn lanes(settings: &Settings, kind: Option<&str>, options: &Option<Value>) -> Re
         let Value::Object(map) = options else {
             return Err(payload::refuse_not_object("p_options", "this"));
         };
-        input::known_options("p_options", map.keys(), &["queues", "kinds", "worker_type"])?;
+        input::known_options("p_options", map.keys(), &["queues", "kinds", "worker_type", "capabilities"])?;
         if let Some(names) = names(options, "queues")? {
             queues = names;
         }
@@ -254,21 +263,21 @@ fn lanes(settings: &Settings, kind: Option<&str>, options: &Option<Value>) -> Re
     let mut lanes = Vec::with_capacity(kinds.len() * queues.len());
     for name in &queues {
         let queue = find_queue(settings, name)?;
-        let lane = |kind: &Option<String>| Lane { queue: Rc::clone(queue), kind: kind.clone(), blocked_by: None };
+        let lane =
+            |kind: &Option<String>| Lane { queue: Rc::clone(queue), kind: kind.clone(), blocked_by: None, group: None };
         lanes.extend(kinds.iter().map(lane));
     }
     Ok(lanes)
 }
 
-/// The type of worker that the options name.
-fn worker_type(options: &Option<Value>) -> Result<Option<String>, Refusal> {
-    match options.as_ref().and_then(|options| options.get("worker_type")) {
-        None | Some(Value::Null) => Ok(None),
-        Some(name) => {
-            let name = input::name("the option \"worker_type\"", name.as_str().unwrap_or_default(), 60)?;
-            Ok(Some(name.to_owned()))
-        }
-    }
+/// What the options say of the worker.
+fn worker_options(options: &Option<Value>) -> Result<WorkerOptions, Refusal> {
+    let present = |key: &str| options.as_ref().and_then(|options| options.get(key)).filter(|value| !value.is_null());
+    let worker_type = present("worker_type")
+        .map(|name| input::name("the option \"worker_type\"", name.as_str().unwrap_or_default(), 60).map(str::to_owned))
+        .transpose()?;
+    let capabilities = present("capabilities").map(|list| terms::capabilities("capabilities", list)).transpose()?;
+    Ok(WorkerOptions { worker_type, capabilities })
 }
 
 /// A list of distinct names in the options.
@@ -328,78 +337,103 @@ impl Claim<'_> {
         Due::Best(self.limit as i64, queues, self.lanes.iter().map(|lane| lane.kind.clone()).collect())
     }
 
-    /// Looks for jobs that may run now. What waits for slots that are there is looked at in parts.
+    /// Looks for jobs that may run now. What waits for slots that are there, and lanes of their own, are looked at in
+    /// parts.
     fn scan(&self, full: bool) -> Vec<Held> {
         // Before the rules are read, so that a change of them waits for this claim, or is seen by it.
         let leases = Table::open(&job_lease::TABLE);
         let settings = Settings::current();
-        let newer = limits::rules_in_force(&settings);
+        let newer = gates::rules_in_force(&settings);
         let rules = newer.as_ref().unwrap_or(&settings.limits);
-        let mut slots = (!rules.is_empty()).then(|| Slots::open(&leases, rules));
-        let (lanes, keys, room) = match &slots {
+        let gated = !rules.is_empty() || !settings.budgets.is_empty();
+        let mut gates = gated.then(|| Gates::open(&leases, rules, &settings.budgets, self.now));
+        let (lanes, keys, room) = match &gates {
             None => (self.lanes.clone(), Vec::new(), self.limit),
-            Some(slots) => self.lanes_with_slots(rules, slots),
+            Some(gates) => self.lanes_with_slots(gates),
         };
-        let parts = keys.chunks(limits::OPEN_AT_ONCE).map(|keys| Lane::blocked(&lanes, keys));
-        let mut parts: Vec<Vec<Lane>> = parts.collect();
-        match parts.first_mut() {
-            Some(first) => first.splice(0..0, lanes.iter().cloned()).for_each(drop),
-            None => parts.push(lanes.clone()),
-        }
-        for part in parts.iter().filter(|part| !part.is_empty() && room > 0) {
-            let mut found = Found { lanes: part, leases: &leases, rules, slots: &mut slots, limit: room };
-            let held = self.scan_lanes(&mut found, full);
-            if !held.is_empty() || self.found_late.get() {
-                return held;
+        let turns = Turns {
+            leases: leases.id(),
+            rules,
+            capabilities: self.worker.capabilities.as_deref(),
+            owner: self.owner,
+            now: self.now,
+        };
+        let mut held = Vec::new();
+        let mut read = |mut part: Part, held: &mut Vec<Held>| {
+            if !part.lanes.is_empty() && room > held.len() {
+                let mut found = Found { leases: &leases, gates: &mut gates, limit: room - held.len() };
+                held.extend(self.scan_lanes(&mut found, &mut part, full));
             }
+            held.len() >= room || self.found_late.get()
+        };
+        let own = turns.parts(&lanes, room, true);
+        let is_first = own.is_some();
+        let mut first = own.and_then(|parts| parts.into_iter().next()).unwrap_or_else(|| Part::of(lanes.clone()));
+        let mut blocked = keys.chunks(limits::OPEN_AT_ONCE).map(|keys| Lane::blocked(&lanes, keys));
+        first.lanes.extend(blocked.next().into_iter().flatten());
+        let mut done = read(first, &mut held);
+        for lanes in blocked {
+            done = done || read(Part::of(lanes), &mut held);
         }
-        leases.let_go();
-        Vec::new()
+        if is_first && !done {
+            let others = turns.parts(&lanes, room, false).unwrap_or_default();
+            others.into_iter().any(|part| read(part, &mut held));
+        }
+        if held.is_empty() && !self.found_late.get() {
+            leases.let_go();
+        }
+        held
     }
 
     /// Scans from the marks, or in full if there are none, or if this transaction has put rows in
     /// that the marks do not know. A scan that finds nothing is made again in full.
-    fn scan_lanes(&self, found: &mut Found<'_>, full: bool) -> Vec<Held> {
-        let lanes = found.lanes;
+    fn scan_lanes(&self, found: &mut Found<'_, '_>, part: &mut Part, full: bool) -> Vec<Held> {
+        let lanes = &part.lanes;
         let mut readings: Vec<Reading> = lanes.iter().map(|lane| Reading::of(lane.name())).collect();
         let marks: Vec<Option<Vec<Slot>>> =
             readings.iter_mut().map(|reading| reading.slots.take().filter(|_| !full)).collect();
         let looked = marks.iter().all(Option::is_none);
-        let held = self.take(found, &mut readings, marks);
+        let held = self.take(found, part, &mut readings, marks);
         let found_any = !held.is_empty() || self.found_late.get();
         if found_any || looked || !readings.iter().all(|reading| reading.may_look) {
             return held;
         }
-        self.take(found, &mut readings, vec![None; lanes.len()])
+        let none = vec![None; part.lanes.len()];
+        self.take(found, part, &mut readings, none)
     }
 
     fn worker(&self) -> Worker<'_> {
-        Worker { owner: self.owner, worker_type: self.worker_type.as_deref() }
+        Worker { owner: self.owner, worker_type: self.worker.worker_type.as_deref() }
     }
 
-    /// The lanes that have a slot for every job in them, as far as that can be said of all; the keys of which jobs
-    /// wait for a slot that is there now; and how many jobs this worker may take.
-    fn lanes_with_slots(&self, rules: &Rules, slots: &Slots) -> (Vec<Lane>, Vec<String>, usize) {
+    /// The lanes whose jobs pass all gates, as far as that can be said of all; the keys of which jobs wait for
+    /// what is there now; and how many jobs this worker may take.
+    fn lanes_with_slots(&self, gates: &Gates<'_>) -> (Vec<Lane>, Vec<String>, usize) {
         let mut open = Vec::with_capacity(self.lanes.len());
         for lane in &self.lanes {
-            let keys = limits::limited(rules, self.worker().wide_keys(&lane.queue.queue, lane.kind.as_deref()));
-            match slots.full(&keys) {
-                Some(key) => drop(self.limited_by.borrow_mut().insert(key.to_owned())),
+            match gates.closed(&self.worker().wide_keys(&lane.queue.queue, lane.kind.as_deref())) {
+                Some(key) => drop(self.limited_by.borrow_mut().insert(key)),
                 None => open.push(lane.clone()),
             }
         }
-        let room = slots.room(&limits::limited(rules, self.worker().own_keys()));
-        let (mut free, full) = slots.waited_for(rules);
+        let room = gates.room(&self.worker().own_keys());
+        let (mut free, full) = gates.waited_for();
         self.limited_by.borrow_mut().extend(full.into_iter().take(NAMED_AT_MOST));
         // Not always the same first, so that none is passed over for ever.
         let turn = self.now as usize % free.len().max(1);
         free.rotate_left(turn);
-        (open, free, self.limit.min(room.map_or(usize::MAX, |room| room as usize)))
+        (open, free, self.limit.min(room.unwrap_or(usize::MAX)))
     }
 
     /// Takes the first jobs from these slots on. A lane without slots is looked at first.
-    fn take(&self, found: &mut Found<'_>, readings: &mut [Reading], slots: Vec<Option<Vec<Slot>>>) -> Vec<Held> {
-        let lanes = found.lanes;
+    fn take(
+        &self,
+        found: &mut Found<'_, '_>,
+        part: &mut Part,
+        readings: &mut [Reading],
+        slots: Vec<Option<Vec<Slot>>>,
+    ) -> Vec<Held> {
+        let lanes = &part.lanes;
         let looks: Vec<Option<Look>> = readings
             .iter_mut()
             .zip(&slots)
@@ -428,7 +462,7 @@ impl Claim<'_> {
             .zip(&slots)
             .map(|(lane, slots)| Cursor::new(lane, table(lane), &moment, slots, found.limit == 1))
             .collect();
-        let taken = first_of(&mut cursors, found.limit);
+        let taken = first_of(&mut cursors, lanes, &mut part.order, found.limit);
         for (number, (reading, slots)) in readings.iter().zip(&slots).enumerate() {
             match taken.iter().rev().find(|(lane, _)| *lane == number) {
                 Some((_, last)) => raise(reading, slots, &last.place),
@@ -438,7 +472,7 @@ impl Claim<'_> {
             }
         }
         drop(cursors);
-        self.hold(found, taken, &moment)
+        self.hold(found, lanes, taken, &moment)
     }
 
     fn lease_until(&self, lane: &Lane) -> Micros {
@@ -447,7 +481,13 @@ impl Claim<'_> {
     }
 
     /// Leases the jobs that were taken, and reads them.
-    fn hold(&self, found: &mut Found<'_>, taken: Vec<(usize, Taken)>, moment: &Moment) -> Vec<Held> {
+    fn hold(
+        &self,
+        found: &mut Found<'_, '_>,
+        lanes: &[Lane],
+        taken: Vec<(usize, Taken)>,
+        moment: &Moment,
+    ) -> Vec<Held> {
         if taken.is_empty() {
             return Vec::new();
         }
@@ -458,7 +498,7 @@ impl Claim<'_> {
         let mut late: Vec<(Uuid, Missed)> = Vec::new();
         let mut blocked: Vec<(Place, bool)> = Vec::new();
         for (lane, taken) in taken {
-            let lane = &found.lanes[lane];
+            let lane = &lanes[lane];
             let id = taken.place.job_id;
             let body = match &mut body {
                 Some(body) => {
@@ -480,8 +520,8 @@ impl Claim<'_> {
                 }
                 continue;
             }
-            let slots = match found.take_slots(self, lane, &taken, body) {
-                Ok(slots) => slots,
+            let passed = match found.pass(self, lane, &taken, body) {
+                Ok(passed) => passed,
                 // The worker itself has no slot left; others may have.
                 Err(key) if self.worker().own_keys().contains(&key) => {
                     taken.place.enter_unseen(taken.keyed, self.now);
@@ -501,7 +541,7 @@ impl Claim<'_> {
                 .set(job_lease::picked_at, timestamp(self.now))
                 .set(job_lease::keyed, taken.keyed || !body.is_null(job::ordering_key))
                 .set(job_lease::lease_owner, self.owner);
-            rows.push(if slots.is_empty() { row } else { row.set(job_lease::limits, slots) });
+            rows.push(passed.put(row));
             let document = document(body, &lane.queue.queue, &lease, moment);
             held.push(Held { job_id: id, token: lease.token, kind: taken.place.job_kind, document });
         }
@@ -531,58 +571,54 @@ impl Claim<'_> {
     }
 }
 
-/// The first ready jobs over all cursors, taken one after the other; each with its lane.
-fn first_of(cursors: &mut [Cursor<'_>], limit: usize) -> Vec<(usize, Taken)> {
-    let order = |slot: Slot, lane: usize| Reverse((slot.priority, slot.from, lane));
-    let mut heads: BinaryHeap<_> =
-        cursors.iter_mut().enumerate().filter_map(|(lane, cursor)| Some(order(cursor.next()?, lane))).collect();
+/// The first ready jobs over all cursors, taken one after the other; each with its lane. Whose turn it is decides
+/// first, then priority, schedule and age.
+fn first_of(cursors: &mut [Cursor<'_>], lanes: &[Lane], order: &mut Order<Group>, limit: usize) -> Vec<(usize, Taken)> {
+    let group = |lane: usize| lanes[lane].group.map(|group| (lanes[lane].queue.queue_id, group));
+    let mut heads: Vec<Option<Slot>> = cursors.iter_mut().map(Cursor::next).collect();
+    let mut shares: BTreeMap<Group, u64> = BTreeMap::new();
     let mut taken = Vec::new();
-    while taken.len() < limit
-        && let Some(Reverse((_, _, lane))) = heads.pop()
-    {
+    while taken.len() < limit {
         pgrx::check_for_interrupts!();
+        let turn = |lane: usize| group(lane).map_or(0, |group| order.turn(&group));
+        let next = heads.iter().enumerate().filter_map(|(lane, head)| head.map(|head| (lane, head)));
+        let Some((lane, _)) = next.min_by_key(|(lane, head)| (turn(*lane), head.priority, head.from, *lane)) else {
+            break;
+        };
         if let Some(job) = cursors[lane].take() {
             taken.push((lane, job));
+            if let Some(group) = group(lane) {
+                *shares.entry(group).or_default() += order.taken(&group);
+            }
         }
-        if taken.len() < limit
-            && let Some(slot) = cursors[lane].next()
-        {
-            heads.push(order(slot, lane));
+        if taken.len() < limit {
+            heads[lane] = cursors[lane].next();
         }
     }
+    turns::served(&shares, lanes.iter().zip(&heads).filter(|(_, head)| head.is_none()).map(|(lane, _)| lane));
     taken
 }
 
-/// Where a claim looks, and what it may take.
-struct Found<'a> {
-    lanes: &'a [Lane],
+/// What a claim may take.
+struct Found<'a, 'b> {
     leases: &'a Table,
-    rules: &'a Rules,
-    /// None: there are no limits.
-    slots: &'a mut Option<Slots>,
+    /// None: there is nothing to pass.
+    gates: &'a mut Option<Gates<'b>>,
     /// How many jobs are wanted.
     limit: usize,
 }
 
-impl Found<'_> {
-    /// Takes a slot of each key of the job that has a limit, and names them; or says which has none left.
-    fn take_slots(
-        &mut self,
-        claim: &Claim<'_>,
-        lane: &Lane,
-        taken: &Taken,
-        body: &Scan<'_>,
-    ) -> Result<Vec<String>, String> {
-        let Some(slots) = self.slots else { return Ok(Vec::new()) };
-        let mut keys = claim.worker().wide_keys(&lane.queue.queue, Some(&taken.place.job_kind));
+impl Found<'_, '_> {
+    /// Passes a job through its gates, or says which is closed.
+    fn pass(&mut self, claim: &Claim<'_>, lane: &Lane, taken: &Taken, body: &Scan<'_>) -> Result<Passed, String> {
+        let Some(gates) = self.gates else { return Ok(Passed::default()) };
+        let wide = claim.worker().wide_keys(&lane.queue.queue, Some(&taken.place.job_kind));
+        let mut keys: Vec<(String, u32)> = wide.into_iter().map(|key| (key, 1)).collect();
         if !body.is_null(job::limit_keys) {
-            keys.extend(body.texts(job::limit_keys));
+            let weights = body.ints(job::limit_weights).into_iter().map(|weight| weight as u32);
+            keys.extend(body.texts(job::limit_keys).into_iter().zip(weights.chain(std::iter::repeat(1))));
         }
-        let wanted = limits::limited(self.rules, keys);
-        match slots.take(&wanted) {
-            Ok(()) => Ok(wanted.into_iter().map(|(key, _)| key).collect()),
-            Err(full) => Err(wanted[full].0.clone()),
-        }
+        gates.pass(&Wishes { keys, cost: budgets::cost_of(body) })
     }
 }
 

@@ -16,8 +16,10 @@ use std::rc::Rc;
 pub struct Lane {
     pub queue: Rc<Queue>,
     pub kind: Option<String>,
-    /// Of jobs that wait for a slot of this key; None: of those that wait for nothing.
+    /// Of jobs that wait for a slot of this key, or that have this lane of their own; None: of all others.
     pub blocked_by: Option<String>,
+    /// The group of its queue that takes turns with others; None: it is read before them.
+    pub group: Option<u32>,
 }
 
 impl Lane {
@@ -31,7 +33,7 @@ impl Lane {
 
     /// The lanes of jobs that wait for a slot of one of these keys.
     pub fn blocked(lanes: &[Lane], keys: &[String]) -> Vec<Lane> {
-        let of = |lane: &Lane, key: &String| Lane { blocked_by: Some(key.clone()), ..lane.clone() };
+        let of = |lane: &Lane, key: &String| Lane { blocked_by: Some(key.clone()), group: None, ..lane.clone() };
         lanes.iter().flat_map(|lane| keys.iter().map(move |key| of(lane, key))).collect()
     }
 

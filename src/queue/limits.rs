@@ -1,67 +1,87 @@
-//! Limits on how many jobs are held at once: the rules, and the slots that claims take and ends give back.
-//!
-//! A lease says of which keys it holds a slot. `shared::slots` counts them; where there is no shared
-//! memory, a claim locks the rules it is under and counts the leases itself.
+//! Limits on how many jobs are held at once, or begun in a time: the rules, the keys of jobs, and what workers
+//! report of the other side. `gates` keeps them.
 
 use super::change::whole;
-use super::order;
 use super::place::Place;
-use super::rows::{job_blocked, job_lease, limit_rule};
+use super::rows::job_lease;
+use super::{budgets, gates};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
-use crate::shared::slots::{self, Count};
-use crate::table::{All, Moment, Table};
-use agentq_core::limits::{self, LONGEST_KEY, Rule, Rules};
+use crate::shared::slots;
+use crate::shared::{gauges, is_preloaded, waiters};
+use crate::table::{Moment, Scan, Table};
+use agentq_core::limits::{self, LONGEST_KEY};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 statement!(LIMIT_SET, "sql/limit_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
 statement!(LIMIT_MARK, "sql/limit_mark.sql", []);
-statement!(BLOCKED_KEYS, "sql/blocked_keys.sql", []);
 statement!(LIMIT_REMOVE, "sql/limit_remove.sql", [TEXTOID]);
-statement!(LIMITLESS, "sql/limitless.sql", []);
-statement!(LIMIT_LOCK, "sql/limit_lock.sql", [TEXTARRAYOID]);
-statement!(LEASE_LIMITS, "sql/lease_limits.sql", [UUIDOID]);
+statement!(LIMITLESS, "sql/limitless.sql", [BOOLOID]);
+statement!(LIMIT_REPORTED, "sql/limit_reported.sql", [TEXTOID, TIMESTAMPTZOID]);
+statement!(pub RULES_LOCK, "sql/rules_lock.sql", []);
+statement!(pub BUDGETS_LOCK, "sql/budgets_lock.sql", []);
+statement!(pub GAUGE_SAVE, "sql/gauge_save.sql", [TEXTOID, JSONBOID]);
 
 /// Beginnings of keys that jobs have without being told.
-const RESERVED: [&str; 5] = ["queue:", "kind:", "worker_type:", "worker:", "order:"];
+const RESERVED: [&str; 7] = ["queue:", "kind:", "worker_type:", "worker:", "order:", "lane:", "budget:"];
 /// Keys that a job may be enqueued with.
 const MOST_KEYS: usize = 16;
 /// Keys for whose freed slots one claim looks.
 pub const OPEN_AT_ONCE: usize = 16;
 
-/// Checks the keys that a job is enqueued with.
-pub fn check_keys(value: &Value) -> Result<Vec<String>, Refusal> {
+/// Checks the keys that a job is enqueued with: a list, or an object that gives each its weight. Sorted.
+pub fn check_keys(value: &Value) -> Result<Vec<(String, u32)>, Refusal> {
     let wrong = || {
         Refusal::new(
             format!(
-                "limit_keys must be a list of at most {MOST_KEYS} texts, not {}",
+                "limit_keys must be a list of at most {MOST_KEYS} texts, or an object with their weights, not {}",
                 agentq_core::error::shown(&value.to_string())
             ),
-            "For example: {\"limit_keys\": [\"tenant:42\", \"provider:anthropic\"]}.",
+            "For example: {\"limit_keys\": [\"tenant:42\", \"provider:anthropic\"]}, or {\"limit_keys\": {\"provider:anthropic\": 1500}}.",
         )
     };
-    let list = value.as_array().filter(|list| list.len() <= MOST_KEYS).ok_or_else(wrong)?;
-    let mut keys = Vec::with_capacity(list.len());
-    for key in list {
-        let key = input::name("a limit key", key.as_str().ok_or_else(wrong)?, LONGEST_KEY)?;
-        if key == limits::GLOBAL || RESERVED.iter().any(|start| key.starts_with(start)) || key.contains('*') {
-            return Err(Refusal::new(
-                format!("the limit key \"{}\" cannot be given to a job", agentq_core::error::shown(key)),
-                "global, queue:, kind:, worker_type:, worker: and order: are agentq's own, and * is for rules. Use one such as tenant:42.",
-            ));
+    let mut keys: Vec<(String, u32)> = match value {
+        Value::Array(list) if list.len() <= MOST_KEYS => {
+            let read = |key: &Value| Ok((check_key(key.as_str().ok_or_else(wrong)?)?, 1));
+            list.iter().map(read).collect::<Result<_, Refusal>>()?
         }
-        keys.push(key.to_owned());
-    }
+        Value::Object(map) if map.len() <= MOST_KEYS => {
+            let read = |(key, weight): (&String, &Value)| Ok((check_key(key)?, check_weight(key, weight)?));
+            map.iter().map(read).collect::<Result<_, Refusal>>()?
+        }
+        _ => return Err(wrong()),
+    };
     keys.sort();
-    keys.dedup();
+    keys.dedup_by(|one, other| one.0 == other.0);
     Ok(keys)
+}
+
+/// Checks a key of a job's own.
+pub fn check_key(key: &str) -> Result<String, Refusal> {
+    let key = input::name("a limit key", key, LONGEST_KEY)?;
+    if key == limits::GLOBAL || RESERVED.iter().any(|start| key.starts_with(start)) || key.contains('*') {
+        return Err(Refusal::new(
+            format!("the limit key \"{}\" cannot be given to a job", agentq_core::error::shown(key)),
+            "global, queue:, kind:, worker_type:, worker:, order:, lane: and budget: are agentq's own, and * is for rules. Use one such as tenant:42.",
+        ));
+    }
+    Ok(key.to_owned())
+}
+
+fn check_weight(key: &str, weight: &Value) -> Result<u32, Refusal> {
+    let weight = whole(key, weight)?;
+    u32::try_from(weight).ok().filter(|weight| *weight > 0).ok_or_else(|| {
+        Refusal::new(
+            format!("the weight of {key} must be 1 or more, but is {weight}"),
+            "It says how much of a rate the job takes, such as the tokens it is expected to use.",
+        )
+    })
 }
 
 /// Who claims, as far as limits are concerned.
@@ -87,151 +107,24 @@ impl Worker<'_> {
     }
 }
 
-/// Those of these keys that a rule limits, with their slots.
-pub fn limited(rules: &Rules, keys: Vec<String>) -> Vec<(String, u32)> {
-    keys.into_iter().filter_map(|key| rules.slots(&key).map(|slots| (key, slots))).collect()
-}
-
-/// Slots in use, and jobs that wait for one, as the tables say.
-fn count() -> Vec<Count> {
-    let mut counts: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-    let (leases, blocked) = (Table::open(&job_lease::TABLE), Table::open(&job_blocked::TABLE));
-    let moment = Moment::latest();
-    {
-        let mut all = All::begin(&leases, &moment);
-        while let Some(lease) = all.next() {
-            for key in lease.texts(job_lease::limits) {
-                counts.entry(key).or_default().0 += 1;
-            }
-        }
-    }
-    {
-        let mut all = All::begin(&blocked, &moment);
-        while let Some(row) = all.next() {
-            let key = String::from_utf8_lossy(row.bytes(job_blocked::blocked_by)).into_owned();
-            if order::key_in(&key).is_none() {
-                counts.entry(key).or_default().1 += 1;
-            }
-        }
-    }
-    counts.into_iter().map(|(key, (active, blocked))| Count { key, active, blocked }).collect()
-}
-
-/// How a claim takes slots.
-pub enum Slots {
-    /// As shared memory counts them.
-    Shared,
-    /// As this claim has counted them, with the rules locked.
-    Counted(BTreeMap<String, (u32, u32)>),
-}
-
-impl Slots {
-    pub fn open(leases: &Table, rules: &Rules) -> Slots {
-        if slots::will_recount() {
-            raise(
-                PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this transaction has changed limits, and so cannot claim",
-                "Commit the change first.",
-            )
-        }
-        if slots::ensure(leases.id(), count) {
-            return Slots::Shared;
-        }
-        // Nobody else holds a slot of these rules that is not to be seen yet.
-        db::connect(|db| db.run(&LIMIT_LOCK, &[rules.names().into()]).len());
-        Slots::Counted(count().into_iter().map(|count| (count.key, (count.active, count.blocked))).collect())
-    }
-
-    /// Takes one slot of each key, or none and says which is full.
-    pub fn take(&mut self, wanted: &[(String, u32)]) -> Result<(), usize> {
-        let Slots::Counted(counts) = self else { return slots::take(wanted) };
-        if let Some(full) =
-            wanted.iter().position(|(key, most)| counts.get(key).is_some_and(|c| c.0 >= *most) || *most == 0)
-        {
-            return Err(full);
-        }
-        wanted.iter().for_each(|(key, _)| counts.entry(key.clone()).or_default().0 += 1);
-        Ok(())
-    }
-
-    fn active(&self, key: &str) -> u32 {
-        match self {
-            Slots::Shared => slots::active(key),
-            Slots::Counted(counts) => counts.get(key).map_or(0, |count| count.0),
-        }
-    }
-
-    /// The first of these keys that has no slot left.
-    pub fn full<'a>(&self, keys: &'a [(String, u32)]) -> Option<&'a str> {
-        keys.iter().find(|(key, most)| self.active(key) >= *most).map(|(key, _)| key.as_str())
-    }
-
-    /// Slots that are left for these keys; None: any number.
-    pub fn room(&self, keys: &[(String, u32)]) -> Option<u32> {
-        keys.iter().map(|(key, most)| most.saturating_sub(self.active(key))).min()
-    }
-
-    /// Keys for which jobs wait: those that have a slot, or no rule any more, and those that have none.
-    pub fn waited_for(&self, rules: &Rules) -> (Vec<String>, Vec<String>) {
-        let waited_for = match self {
-            Slots::Shared => slots::waited_for().unwrap_or_else(blocked_keys),
-            Slots::Counted(counts) => {
-                counts.iter().filter(|(_, count)| count.1 > 0).map(|(key, _)| key.clone()).collect()
-            }
-        };
-        waited_for.into_iter().partition(|key| rules.slots(key).is_none_or(|slots| self.active(key) < slots))
-    }
-}
-
-/// The keys that jobs wait for, from the table itself.
-fn blocked_keys() -> Vec<String> {
-    let mut keys = Vec::new();
-    db::connect(|db| db.run(&BLOCKED_KEYS, &[]).each(|row| keys.push(row.must(1))));
-    keys
-}
-
-/// The rules in force, also in a transaction whose snapshot is older than they are.
-pub fn rules_in_force(settings: &Settings) -> Option<Rules> {
-    if !settings.has_policies || !super::hints::has_fixed_snapshot() {
-        return None;
-    }
-    let table = Table::open(&limit_rule::TABLE);
-    let moment = Moment::latest();
-    let mut all = All::begin(&table, &moment);
-    let mut rules = Vec::new();
-    while let Some(row) = all.next() {
-        let number = |column| (!row.is_null(column)).then(|| row.int(column) as u32);
-        let key = String::from_utf8_lossy(row.bytes(limit_rule::limit_key)).into_owned();
-        let rule = Rule {
-            max_concurrent: number(limit_rule::max_concurrent),
-            max_pending: number(limit_rule::max_pending),
-            taken_by_hand: number(limit_rule::taken_by_hand).unwrap_or_default(),
-        };
-        rules.push((key, rule));
-    }
-    Some(Rules::new(rules))
-}
-
-/// A lease with these keys ends: its slots are free when the transaction commits. Slots must have been
+/// A lease with slots of these keys ends: they are free when the transaction commits. Slots must have been
 /// counted while the lease was there.
 pub fn free(keys: &[String]) {
-    if !keys.is_empty() && count_first() {
-        keys.iter().for_each(|key| slots::free(key));
+    if !keys.is_empty() && gates::count_first() {
+        keys.iter().for_each(|key| slots::free(key, 1));
     }
 }
 
-/// Sees to it that slots are counted, before a lease that has some, or a job that waits for one, goes.
-pub fn count_first() -> bool {
-    slots::ensure(Table::open(&job_lease::TABLE).id(), count)
-}
-
-/// Frees the slots of a lease that is about to be ended by a statement, if the job has one.
-pub fn free_lease_of(db: &Db, job_id: Uuid) {
-    if Settings::current().has_policies {
-        let row = db.run(&LEASE_LIMITS, &[job_id.into()]);
-        if !row.is_empty() {
-            free(&row.get::<Vec<String>>(1).unwrap_or_default());
-        }
+/// Frees the slots of a lease that is about to be ended by a statement, and what it has reserved, if the job has one.
+pub fn free_lease_of(job_id: Uuid) {
+    if !Settings::current().has_policies {
+        return;
+    }
+    let (leases, moment) = (Table::open(&job_lease::TABLE), Moment::now());
+    let mut lease = Scan::by_id(&leases, &moment, c"job_lease_pkey", job_id);
+    if lease.next() {
+        free(&lease.texts(job_lease::limits));
+        budgets::refund(&lease.texts(job_lease::reserved));
     }
 }
 
@@ -264,21 +157,29 @@ fn alone() {
     }
 }
 
+/// Changes rules or budgets, alone, and brings everything into line with them.
+pub fn change_rules(change: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
+    budgets::needs_schema(&Settings::current());
+    alone();
+    super::hints::stir();
+    // Claims that do not know the rule yet are waited for, and those to come wait for it.
+    keep_leases_as_they_are();
+    db::answer(|db| {
+        let answer = change(db);
+        settle(db);
+        answer
+    })
+}
+
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
     let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
     check_rule_key(key).or_raise();
     let limit = required("p_limit", p_limit).parse("p_limit").and_then(check).or_raise();
-    alone();
-    let now = timestamp(clock::now());
-    // Claims that do not know the rule yet are waited for, and those to come wait for it.
-    keep_leases_as_they_are();
-    db::answer(|db| {
-        let answer: Jsonb = db.run(&LIMIT_SET, &[key.into(), Jsonb::from_value(limit).into(), now.into()]).must(1);
-        settle(db);
-        super::hints::stir();
-        answer
+    change_rules(|db| {
+        let now = timestamp(clock::now());
+        db.run(&LIMIT_SET, &[key.into(), Jsonb::from_value(limit).into(), now.into()]).must(1)
     })
 }
 
@@ -287,13 +188,15 @@ fn settle(db: &Db) {
     // What is held already counts.
     db.run(&LIMIT_MARK, &[]);
     let_go(db, clock::now());
-    slots::recount_at_commit(Table::open(&job_lease::TABLE).id(), count());
+    slots::recount_at_commit(Table::open(&job_lease::TABLE).id(), gates::count());
+    gauges::look_again();
 }
 
 /// Makes jobs ready again that wait for a slot of a key which has no limit any more.
 fn let_go(db: &Db, now: Micros) {
     let mut free = Vec::new();
-    db.run(&LIMITLESS, &[]).each(|row| free.push(Place::from_row(row, 1)));
+    let no_budgets = Settings::current().budgets.is_empty();
+    db.run(&LIMITLESS, &[no_budgets.into()]).each(|row| free.push(Place::from_row(row, 1)));
     for place in free {
         place.enter(db, now);
     }
@@ -303,12 +206,8 @@ fn let_go(db: &Db, now: Micros) {
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
     let key = required("p_key", p_key);
-    alone();
-    super::hints::stir();
-    keep_leases_as_they_are();
-    db::answer(|db| {
+    change_rules(|db| {
         let removed = !db.run(&LIMIT_REMOVE, &[key.into()]).is_empty();
-        settle(db);
         Jsonb::from_value(json!({"ok": removed, "code": if removed { "removed" } else { "not_found" }, "key": key}))
     })
 }
@@ -318,10 +217,97 @@ fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_counted(p_key: Option<&str>) -> Option<i64> {
     let key = p_key?;
-    (!db::is_on_standby() && count_first()).then(|| i64::from(slots::counted(key).0))
+    (!db::is_on_standby() && gates::count_first()).then(|| slots::counted(key).0)
 }
 
-fn check_rule_key(key: &str) -> Result<(), Refusal> {
+/// What the gauge of a key's rate shows.
+#[pg_extern(security_definer, volatile)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_limit_gauge(p_key: Option<&str>) -> Option<Jsonb> {
+    let (key, now, settings) = (p_key?, clock::now(), Settings::current());
+    if db::is_on_standby() || !settings.has_lanes {
+        return None;
+    }
+    let mut gauge = if gates::count_first() { gauges::get(key)? } else { gates::written_gauge(key) };
+    let rate = settings.limits.of(key).and_then(|rule| rule.rate);
+    let opens = Some(gauge.closed_until()).filter(|at| *at > now);
+    let left = rate.map(|rate| gauge.left(&rate, now));
+    let never = opens == Some(Micros::MAX);
+    Some(Jsonb::from_value(
+        json!({"open": opens.is_none(), "opens_at": opens.filter(|_| !never).map(timestamp), "left": left}),
+    ))
+}
+
+/// A worker tells what the other side said: nobody before that moment, or so much is left.
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_limit_report(
+    p_key: Option<&str>,
+    p_retry_at: default!(Option<TimestampWithTimeZone>, "NULL"),
+    p_remaining: default!(Option<i64>, "NULL"),
+) -> Jsonb {
+    let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
+    if key.contains('*') || ["order:", "lane:", "budget:"].iter().any(|start| key.starts_with(start)) {
+        Err(Refusal::new(
+            format!("\"{}\" is no key of a job", agentq_core::error::shown(key)),
+            "Report on one key, such as provider:anthropic.",
+        ))
+        .or_raise()
+    }
+    if p_retry_at.is_none() && p_remaining.is_none() {
+        Err(Refusal::new(
+            "fn_limit_report was told nothing",
+            "Give p_retry_at, from which moment on the other side lets jobs through again, or p_remaining, how much it still lets through.",
+        ))
+        .or_raise()
+    }
+    if let Some(remaining) = p_remaining.filter(|remaining| *remaining < 0) {
+        Err(Refusal::new(format!("p_remaining must be 0 or more, but is {remaining}"), "0 means that nothing is left."))
+            .or_raise()
+    }
+    let now = clock::now();
+    // A key that no rule is about gets one, so that claims look at it.
+    if Settings::current().limits.of(key).is_none() {
+        db::connect(|db| {
+            db.run(&LIMIT_REPORTED, &[key.into(), timestamp(now).into()]);
+        });
+        super::hints::stir();
+    }
+    let rate = Settings::current().limits.of(key).and_then(|rule| rule.rate);
+    let report = |gauge: &mut agentq_core::rate::Gauge| {
+        if let Some(until) = p_retry_at {
+            gauge.close(until.into_inner(), now);
+            gauge.look_again();
+        }
+        if let (Some(rate), Some(remaining)) = (&rate, p_remaining) {
+            gauge.remain(rate, u32::try_from(remaining).unwrap_or(u32::MAX), now);
+        }
+    };
+    let told = if gates::count_first() {
+        // At once, and for all: it is true whatever becomes of this transaction.
+        gauges::change(key, now, report)
+    } else {
+        let mut gauge = gates::written_gauge(key);
+        report(&mut gauge);
+        gates::save_gauge(key, &gauge);
+        true
+    };
+    if is_preloaded() {
+        waiters::wake_all();
+    }
+    let heeded = told && (p_retry_at.is_some() || rate.is_some());
+    let mut answer = json!({"ok": heeded, "code": if heeded { "reported" } else { "not_heeded" }, "key": key});
+    if !heeded {
+        answer["hint"] = json!(if told {
+            "What remains is of use for a key with a rate only: set one with agentq.fn_limit_set, or give p_retry_at."
+        } else {
+            "More keys have a rate in use than the server can count."
+        });
+    }
+    Jsonb::from_value(answer)
+}
+
+pub fn check_rule_key(key: &str) -> Result<(), Refusal> {
     let start = key.strip_suffix('*').unwrap_or(key);
     if start.contains('*') || (key.ends_with('*') && !start.ends_with(':')) {
         return Err(Refusal::new(
@@ -336,8 +322,10 @@ fn check(limit: Value) -> Result<Value, Refusal> {
     let Value::Object(map) = &limit else {
         return Err(payload::refuse_not_object("p_limit", "this"));
     };
-    input::known_options("p_limit", map.keys(), &["max_concurrent", "max_pending", "description"])?;
-    for key in ["max_concurrent", "max_pending"] {
+    let known = ["max_concurrent", "max_pending", "rate", "per_seconds", "burst", "algorithm", "weight", "description"];
+    input::known_options("p_limit", map.keys(), &known)?;
+    check_rate(map)?;
+    for key in ["max_concurrent", "max_pending", "rate", "burst"] {
         let value = map.get(key).filter(|value| !value.is_null()).map(|value| whole(key, value)).transpose()?;
         if let Some(value) = value.filter(|value| *value < 0) {
             return Err(Refusal::new(
@@ -346,10 +334,33 @@ fn check(limit: Value) -> Result<Value, Refusal> {
             ));
         }
     }
+    check_description(map)?;
+    Ok(limit)
+}
+
+pub fn check_description(map: &serde_json::Map<String, Value>) -> Result<(), Refusal> {
     match map.get("description") {
-        None | Some(Value::Null | Value::String(_)) => Ok(limit),
+        None | Some(Value::Null | Value::String(_)) => Ok(()),
         Some(other) => {
             Err(Refusal::new(format!("description must be a text, not {other}"), "Put it in double quotes."))
         }
     }
+}
+
+/// What a rule says of a rate, and of a share.
+fn check_rate(map: &serde_json::Map<String, Value>) -> Result<(), Refusal> {
+    for (key, least, most) in [("per_seconds", 0.001, 31_622_400.0), ("weight", 0.001, 1_000.0)] {
+        let given = map.get(key).filter(|value| !value.is_null());
+        if given.is_some_and(|value| !value.as_f64().is_some_and(|value| (least..=most).contains(&value))) {
+            return Err(Refusal::new(
+                format!("{key} must be a number from {least} to {most}, not {}", given.unwrap_or(&Value::Null)),
+                "For example: {\"rate\": 50, \"per_seconds\": 60}, or {\"weight\": 2}.",
+            ));
+        }
+    }
+    if let Some(algorithm) = map.get("algorithm").filter(|value| !value.is_null()) {
+        let shown = algorithm.to_string();
+        input::one_of("algorithm", algorithm.as_str().unwrap_or(&shown), &["token_bucket", "sliding_window"])?;
+    }
+    Ok(())
 }

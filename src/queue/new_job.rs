@@ -1,9 +1,9 @@
 //! A job that has been checked and is to be written: the row that says what it is, and its place.
 
-use super::order;
 use super::place::Place;
 use super::rows::{job, job_blocked, job_ready, job_waiting};
 use super::terms::{self, Terms};
+use super::{gates, order};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Queue;
 use crate::json::Jsonb;
@@ -82,6 +82,10 @@ pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
     for (job, place) in jobs.iter().zip(&mut places) {
         if followers.contains(&job.id) {
             place.blocked_by = job.terms.ordering_key.as_deref().map(order::name_of);
+        } else if place.scheduled_at <= now {
+            place.blocked_by = job.terms.lane(place.queue_id);
+        }
+        if place.blocked_by.is_some() {
             blocked.push(place.blocked_row(job.key.is_some()));
         } else if place.scheduled_at <= now {
             ready.push(place.ready_row(job.key.is_some()))
@@ -95,6 +99,9 @@ pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
     if !waiting.is_empty() {
         Table::open(&job_waiting::TABLE).insert_all(&waiting);
     }
+    if places.iter().any(Place::is_in_lane) {
+        gates::count_first();
+    }
     if !blocked.is_empty() {
         Table::open(&job_blocked::TABLE).insert_all(&blocked);
     }
@@ -102,9 +109,9 @@ pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
     for (job, place) in jobs.iter().zip(&places) {
         // A time that was asked for may lie before the present.
         match &place.blocked_by {
-            Some(_) => place.entered_blocked(),
-            None if place.scheduled_at <= now => place.entered_ready(job.asked_at.is_some()),
-            None => place.entered_waiting(),
+            Some(_) if !place.is_in_lane() => place.entered_blocked(),
+            _ if place.scheduled_at <= now => place.entered_ready(job.asked_at.is_some()),
+            _ => place.entered_waiting(),
         }
     }
 }

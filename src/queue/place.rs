@@ -1,15 +1,15 @@
-//! Where a job rests: ready to run, or waiting for its time. The only module that puts jobs into
-//! these two places or takes them out (claims delete from `job_ready` themselves).
+//! Where a job rests: ready to run, with all the others or in a lane of its own; waiting for its time; or blocked.
+//! The only module that puts jobs into these places or takes them out (claims take what is ready themselves).
 
 use super::hints::{self, LaneName, Reading};
-use super::limits;
-use super::order;
-use super::rows::{job_blocked, job_ready, job_waiting};
+use super::rows::{job, job_blocked, job_ready, job_waiting};
+use super::{gates, limits, order};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statement};
 use crate::shared::slots;
-use crate::table::{Deleted, Moment, Row, Scan, Table};
+use crate::table::{Deleted, Moment, Reader, Row, Scan, Table};
+use agentq_core::lane;
 use agentq_core::mark::{Position, Slot};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -24,6 +24,12 @@ statement!(
     "sql/promote_best.sql",
     [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT4ARRAYOID, TEXTARRAYOID]
 );
+statement!(TAKE_DUE, "sql/take_due.sql", [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID]);
+statement!(
+    TAKE_BEST_DUE,
+    "sql/take_best_due.sql",
+    [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT4ARRAYOID, TEXTARRAYOID]
+);
 statement!(NEXT_DUE, "sql/next_due.sql", [TIMESTAMPTZOID, UUIDOID]);
 
 /// The keys by which a job is found in its place.
@@ -34,8 +40,8 @@ pub struct Place {
     pub job_kind: String,
     pub priority: i32,
     pub scheduled_at: Micros,
-    /// The key of the limit that it waits for, or the name of the ordering key at whose head is another
-    /// job, if it does.
+    /// The key of the limit that it waits for, the name of the ordering key at whose head is another job, or its
+    /// own lane, if it stands there; None: with all the others.
     pub blocked_by: Option<String>,
 }
 
@@ -67,16 +73,17 @@ impl Place {
         }
     }
 
-    /// Tells the marks that a row of this job was put among the ready ones.
+    /// Tells the marks that a row of this job was put among the ready ones, or into its own lane.
     pub fn entered_ready(&self, behind: bool) {
         hints::entered(&self.lanes(), self.priority, self.position(), behind);
         hints::brought(self.queue_id, &self.job_kind);
+        self.counted_as().into_iter().for_each(slots::blocked);
     }
 
     /// Tells the marks that a row of this job was put among the blocked ones.
     pub fn entered_blocked(&self) {
         hints::entered(&self.lanes(), self.priority, self.position(), true);
-        self.limit().into_iter().for_each(slots::blocked);
+        self.counted_as().into_iter().for_each(slots::blocked);
     }
 
     /// Tells the marks that a row of this job was put among the waiting ones.
@@ -87,12 +94,32 @@ impl Place {
     /// Tells the marks that the ready, or blocked, row of this job was taken.
     pub fn left_ready(&self) {
         hints::left(&self.lanes(), self.priority, self.position());
-        self.limit().into_iter().for_each(slots::unblocked);
+        self.counted_as().into_iter().for_each(slots::unblocked);
     }
 
-    /// The key of the limit that it waits for, if it waits for one.
-    fn limit(&self) -> Option<&str> {
+    /// The key of the limit that it waits for, or its own lane: what is counted.
+    fn counted_as(&self) -> Option<&str> {
         self.blocked_by.as_deref().filter(|name| order::key_in(name).is_none())
+    }
+
+    /// Whether it stands in a lane of its own, and so may run.
+    pub fn is_in_lane(&self) -> bool {
+        self.blocked_by.as_deref().is_some_and(|name| name.starts_with(lane::START))
+    }
+
+    /// The same job where it rests when it may run: in its own lane, or with all the others.
+    fn at_home(&self) -> Place {
+        let settings = Settings::current();
+        let mut blocked_by = None;
+        if settings.has_lanes {
+            let (jobs, moment) = (Table::open(&job::TABLE), Moment::latest());
+            let mut body = Scan::by_id(&jobs, &moment, c"job_pkey", self.job_id);
+            blocked_by = if body.next() { lane_of(&body, self.queue_id) } else { None };
+        }
+        if blocked_by.is_some() {
+            gates::count_first();
+        }
+        Place { blocked_by, ..self.clone() }
     }
 
     fn left_waiting(&self) {
@@ -135,35 +162,39 @@ impl Place {
     /// head of its ordering key.
     pub fn enter(&self, db: &Db, now: Micros) {
         hints::announce();
-        if self.blocked_by.is_some() {
-            db.run(&ENTER_BLOCKED, &[self.job_id.into(), self.blocked_by.as_deref().into()]);
-            return self.entered_blocked();
-        }
         let at = timestamp(self.scheduled_at);
-        if self.scheduled_at <= now {
-            let kind = self.job_kind.as_str();
-            db.run(
-                &ENTER_READY,
-                &[self.queue_id.into(), kind.into(), self.priority.into(), at.into(), self.job_id.into()],
-            );
-            self.entered_ready(true);
-        } else {
+        if self.blocked_by.is_none() && self.scheduled_at > now {
             db.run(&ENTER_WAITING, &[at.into(), self.job_id.into()]);
-            self.entered_waiting();
+            return self.entered_waiting();
         }
+        let place = if self.blocked_by.is_none() { self.at_home() } else { self.clone() };
+        if place.blocked_by.is_some() {
+            db.run(&ENTER_BLOCKED, &[self.job_id.into(), place.blocked_by.as_deref().into()]);
+            return if place.is_in_lane() { place.entered_ready(true) } else { place.entered_blocked() };
+        }
+        let kind = self.job_kind.as_str();
+        let args = [self.queue_id.into(), kind.into(), self.priority.into(), at.into(), self.job_id.into()];
+        db.run(&ENTER_READY, &args);
+        place.entered_ready(true);
     }
 
-    /// The same for a job that this transaction's snapshot may not show.
+    /// Puts a job that this transaction's snapshot may not show where its schedule says.
     pub fn enter_unseen(&self, keyed: bool, now: Micros) {
         hints::announce();
-        if self.scheduled_at <= now {
-            Table::open(&job_ready::TABLE).insert_all(&[self.ready_row(keyed)]);
-            self.entered_ready(true);
-        } else {
-            Table::open(&job_waiting::TABLE).insert_all(&[self.waiting_row()]);
-            self.entered_waiting();
+        let place = self.at_home();
+        if self.scheduled_at > now {
+            Table::open(&job_waiting::TABLE).insert_all(&[place.waiting_row()]);
+            return place.entered_waiting();
         }
+        place.entered_ready(true);
+        write_ready(&[(place, keyed)]);
     }
+}
+
+/// The lane of its own in which a job rests when it may run, if it has one.
+pub fn lane_of(body: &Reader, queue_id: i32) -> Option<String> {
+    let key = body.maybe_bytes(job::fairness_key).map(String::from_utf8_lossy);
+    lane::of(queue_id, &body.texts(job::requires), key.as_deref())
 }
 
 /// Takes a job out of the place where it rests, and says which that was. None: it does not rest.
@@ -189,7 +220,7 @@ pub fn take_blocked(job_id: Uuid, wait: bool) -> Option<Place> {
     if !Settings::current().has_policies {
         return None;
     }
-    limits::count_first();
+    gates::count_first();
     let blocked = Table::open(&job_blocked::TABLE);
     loop {
         pgrx::check_for_interrupts!();
@@ -243,21 +274,35 @@ fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due
     let (from_at, from_id) = (timestamp(from.at), Uuid::from_bytes(from.id));
     let look = reading.slots.is_none().then(|| reading.begin_look());
     let now_at = timestamp(now);
+    // Up to 0.5.0 no job had a lane of its own.
+    let has_lanes = Settings::current().has_lanes;
     let rows = match due {
-        Due::All(limit) => db.run(&PROMOTE, &[from_at.into(), from_id.into(), now_at.into(), limit.into()]),
+        Due::All(limit) => {
+            let statement = if has_lanes { &TAKE_DUE } else { &PROMOTE };
+            db.run(statement, &[from_at.into(), from_id.into(), now_at.into(), limit.into()])
+        }
         Due::Best(limit, queues, kinds) => {
+            let statement = if has_lanes { &TAKE_BEST_DUE } else { &PROMOTE_BEST };
             let args = [from_at.into(), from_id.into(), now_at.into(), limit.into(), queues.into(), kinds.into()];
-            db.run(&PROMOTE_BEST, &args)
+            db.run(statement, &args)
         }
     };
     let moved = rows.len();
     if moved > 0 {
         hints::announce();
+        let mut due: Vec<(Place, bool)> = Vec::with_capacity(moved);
         rows.each(|row| {
             let place = Place::from_row(row, 1);
             place.left_waiting();
-            place.entered_ready(true);
+            let requires = || row.get::<Vec<String>>(7).unwrap_or_default();
+            let lane =
+                has_lanes.then(|| lane::of(place.queue_id, &requires(), row.get::<String>(8).as_deref())).flatten();
+            due.push((Place { blocked_by: lane, ..place }, has_lanes && row.must(6)));
         });
+        if has_lanes {
+            write_ready(&due);
+        }
+        due.iter().for_each(|(place, _)| place.entered_ready(true));
         return moved;
     }
     let next = db.run(&NEXT_DUE, &[from_at.into(), from_id.into()]);
@@ -272,4 +317,18 @@ fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due
         None => reading.raise(0, next),
     }
     0
+}
+
+/// Writes the rows of jobs that may run now, each with whether it has a key of its own.
+pub fn write_ready(places: &[(Place, bool)]) {
+    let (own, all): (Vec<_>, Vec<_>) = places.iter().partition(|(place, _)| place.is_in_lane());
+    if !all.is_empty() {
+        let rows: Vec<Row> = all.iter().map(|(place, keyed)| place.ready_row(*keyed)).collect();
+        Table::open(&job_ready::TABLE).insert_all(&rows);
+    }
+    if !own.is_empty() {
+        gates::count_first();
+        let rows: Vec<Row> = own.iter().map(|(place, keyed)| place.blocked_row(*keyed)).collect();
+        Table::open(&job_blocked::TABLE).insert_all(&rows);
+    }
 }

@@ -70,7 +70,7 @@ pub struct Ending<'a> {
 
 /// Gives a held job back: it rests in `state` until `scheduled_at`.
 pub fn rest(db: &Db, held: &Held, ending: &Ending<'_>, state: &str, scheduled_at: Micros, now: Micros) {
-    limits::free_lease_of(db, held.place.job_id);
+    limits::free_lease_of(held.place.job_id);
     db.run(
         &REST,
         &[
@@ -89,7 +89,7 @@ pub fn rest(db: &Db, held: &Held, ending: &Ending<'_>, state: &str, scheduled_at
 
 /// Ends a job for good, held or not (its place among the resting ones must be taken out before).
 pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micros) {
-    limits::free_lease_of(db, job_id);
+    limits::free_lease_of(job_id);
     db.run(
         &FINISH,
         &[

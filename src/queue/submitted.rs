@@ -12,7 +12,7 @@ use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use std::rc::Rc;
 
-const JOB_KEYS: [&str; 17] = [
+const JOB_KEYS: [&str; 20] = [
     "job_kind",
     "idempotency_key",
     "actor",
@@ -30,6 +30,9 @@ const JOB_KEYS: [&str; 17] = [
     "external_effects",
     "limit_keys",
     "ordering_key",
+    "cost",
+    "fairness_key",
+    "requires",
 ];
 
 /// Reads a job, which is to have this id, or says what is wrong with it.

@@ -1,19 +1,20 @@
-//! What a job may be enqueued with beside what it is: deadlines, effects that must not happen twice, and
-//! keys of limits.
-//! Most jobs have none of it.
+//! What a job may be enqueued with beside what it is: deadlines, effects that must not happen twice, keys of
+//! limits, what it costs, what it requires. Most jobs have none of it.
 
 use super::enqueue::moment;
 use super::new_job::NewJob;
 use super::rows::{job, job_deadline};
-use super::{limits, order};
+use super::{budgets, limits, order};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::{Queue, Settings};
+use crate::json::Jsonb;
 use crate::table::{Row, Table};
-use agentq_core::Refusal;
+use agentq_core::{Refusal, input, lane};
 use pgrx::Uuid;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-pub const KEYS: [&str; 5] = ["start_by", "finish_by", "external_effects", "limit_keys", "ordering_key"];
+pub const KEYS: [&str; 8] =
+    ["start_by", "finish_by", "external_effects", "limit_keys", "ordering_key", "cost", "fairness_key", "requires"];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Terms {
@@ -23,7 +24,15 @@ pub struct Terms {
     /// The job of which this is another run, and how many came before.
     pub replay_of: Option<(Uuid, i32)>,
     pub limit_keys: Vec<String>,
+    /// How much of a rate each key takes; empty: 1.
+    pub limit_weights: Vec<i32>,
     pub ordering_key: Option<String>,
+    /// What it is expected to cost, by unit.
+    pub cost: Option<Map<String, Value>>,
+    /// Jobs take turns by this key.
+    pub fairness_key: Option<String>,
+    /// Capabilities that its worker must have.
+    pub requires: Vec<String>,
 }
 
 impl Terms {
@@ -34,6 +43,14 @@ impl Terms {
             Some(Value::String(text)) => moment(key, &text).map(Some),
             Some(other) => Err(Refusal::new(format!("{key} must be a timestamp, not {other}"), "Give it as a text.")),
         };
+        let fairness_key = get("fairness_key").map(|key| check_fairness_key(&key)).transpose()?;
+        let mut keys = get("limit_keys").map(|keys| limits::check_keys(&keys)).transpose()?.unwrap_or_default();
+        // Who takes turns by a key is also limited by it.
+        if let Some(key) = fairness_key.as_ref().filter(|key| !keys.iter().any(|(other, _)| other == *key)) {
+            keys.push((key.clone(), 1));
+            keys.sort();
+        }
+        let weighted = keys.iter().any(|(_, weight)| *weight != 1);
         let terms = Terms {
             start_by: time("start_by")?,
             finish_by: time("finish_by")?,
@@ -48,9 +65,20 @@ impl Terms {
                 }
             },
             replay_of: None,
-            limit_keys: get("limit_keys").map(|keys| limits::check_keys(&keys)).transpose()?.unwrap_or_default(),
+            limit_weights: keys.iter().filter(|_| weighted).map(|(_, weight)| *weight as i32).collect(),
+            limit_keys: keys.into_iter().map(|(key, _)| key).collect(),
             ordering_key: get("ordering_key").map(|key| order::check_key(&key)).transpose()?,
+            cost: get("cost").map(|cost| budgets::check_amounts("cost", &cost)).transpose()?,
+            requires: get("requires").map(|list| capabilities("requires", &list)).transpose()?.unwrap_or_default(),
+            fairness_key,
         };
+        let newer = terms.cost.is_some() || terms.fairness_key.is_some() || !terms.requires.is_empty() || weighted;
+        if newer && !settings.has_lanes {
+            return Err(Refusal::new(
+                "costs, fairness keys, required capabilities and weights need the schema of agentq 0.6.0",
+                "Run ALTER EXTENSION agentq UPDATE.",
+            ));
+        }
         if terms != Terms::default() && !settings.has_policies {
             return Err(Refusal::new(
                 "deadlines, external effects, limit keys and ordering keys need the schema of agentq 0.5.0",
@@ -94,8 +122,64 @@ impl Terms {
         if let Some(key) = &self.ordering_key {
             row = row.set(job::ordering_key, key.as_str());
         }
+        if !self.limit_weights.is_empty() {
+            row = row.set(job::limit_weights, self.limit_weights.clone());
+        }
+        if let Some(cost) = &self.cost {
+            row = row.set(job::cost, Jsonb::from_value(Value::Object(cost.clone())));
+        }
+        if let Some(key) = &self.fairness_key {
+            row = row.set(job::fairness_key, key.as_str());
+        }
+        if !self.requires.is_empty() {
+            row = row.set(job::requires, self.requires.clone());
+        }
         row
     }
+
+    /// The lane of its own in which the job rests when it may run, if it has one.
+    pub fn lane(&self, queue_id: i32) -> Option<String> {
+        lane::of(queue_id, &self.requires, self.fairness_key.as_deref())
+    }
+}
+
+fn check_fairness_key(value: &Value) -> Result<String, Refusal> {
+    let key = value.as_str().ok_or_else(|| {
+        Refusal::new(
+            format!("fairness_key must be a text, not {}", agentq_core::error::shown(&value.to_string())),
+            "For example: {\"fairness_key\": \"tenant:42\"}.",
+        )
+    })?;
+    limits::check_key(input::name("fairness_key", key, lane::LONGEST_FAIRNESS_KEY)?)
+}
+
+/// Reads a list of capabilities: sorted, each once.
+pub fn capabilities(what: &str, value: &Value) -> Result<Vec<String>, Refusal> {
+    let wrong = || {
+        Refusal::new(
+            format!(
+                "{what} must be a list of names without commas and |, not {}",
+                agentq_core::error::shown(&value.to_string())
+            ),
+            format!("For example: {{\"{what}\": [\"gpu\", \"browser\"]}}."),
+        )
+    };
+    let mut names: Vec<String> = serde_json::from_value(value.clone()).map_err(|_| wrong())?;
+    names.sort();
+    names.dedup();
+    for name in &names {
+        input::name("a capability", name, lane::LONGEST_NEEDS)?;
+        if name.contains([',', '|']) {
+            return Err(wrong());
+        }
+    }
+    if what == "requires" && names.join(",").len() > lane::LONGEST_NEEDS {
+        return Err(Refusal::new(
+            format!("the capabilities that a job requires are longer than {} bytes", lane::LONGEST_NEEDS),
+            "Give the combination a name of its own, and announce that.",
+        ));
+    }
+    Ok(names)
 }
 
 /// Writes down when these jobs must have been begun and finished.

@@ -8,6 +8,7 @@
 use super::claim::Run;
 use super::hints;
 use crate::base::clock;
+use crate::shared::gauges;
 use crate::shared::process::sleep;
 use crate::shared::seats;
 use crate::shared::waiters::Waiting;
@@ -72,7 +73,9 @@ fn until_called(waiting: &Waiting, deadline: i64, called_for_nothing: bool) -> b
         let due = hints::next_due()
             .filter(|due| *due > began)
             .map(|due| if engine { due.saturating_add(GRACE_US) } else { due });
-        let wake_at = deadline.min(look_at).min(due.unwrap_or(look_at));
+        // A rate that opens lets jobs through, and nobody calls.
+        let opening = gauges::next_opening(began).unwrap_or(look_at);
+        let wake_at = deadline.min(look_at).min(due.unwrap_or(look_at)).min(opening);
         if wake_at <= now {
             return false;
         }

@@ -5,11 +5,13 @@
 
 #![allow(unsafe_code, reason = "shared memory, and the latches of other processes")]
 
+pub mod gauges;
 pub mod notices;
 pub mod process;
 pub mod seats;
 pub mod slots;
 pub mod waiters;
+mod zeroed;
 
 use pgrx::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -22,6 +24,7 @@ pub fn init() -> bool {
     if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
         return false;
     }
+    gauges::init();
     notices::init();
     seats::init();
     slots::init();

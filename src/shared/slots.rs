@@ -1,16 +1,20 @@
-//! Slots of concurrency limits, as all sessions count them.
+//! Slots of concurrency limits, amounts of budgets, and jobs in lanes of their own, as all sessions count them.
 //!
-//! The truth is in the leases: each says which slots it holds. This is the count of them, which a claim
-//! asks and raises before it holds a job, so that a limit is never passed. It is exact: a slot is taken
-//! here before its lease is written, and given back when the lease has gone for everybody to see, or when
-//! the claim is rolled back. After a restart it is counted anew from the leases, before anybody takes or
-//! gives back a slot.
+//! The truth is in the tables: each lease says which slots it holds and what it has reserved. This is the
+//! count of them, which a claim asks and raises before it holds a job, so that a limit is never passed. It is
+//! exact: a slot is taken here before its lease is written, and given back when the lease has gone for
+//! everybody to see, or when the claim is rolled back. After a restart it is counted anew from the tables,
+//! before anybody takes or gives back a slot.
 
-use super::{is_preloaded, my_database, process, waiters};
-use agentq_core::limits::{Counters, Slot};
+use super::zeroed::{ValidAsZero, Zeroed, init_zeroed};
+use super::{gauges, is_preloaded, my_database, notices, process, seats, waiters};
+use crate::base::settings::Settings;
+use agentq_core::counters::{Counters, Slot, Turn, Wanted};
+use agentq_core::{budget, lane};
 use pgrx::prelude::*;
-use pgrx::{AssertPGRXSharedMemory, PgLwLock, pg_shmem_init};
+use pgrx::{PgAtomic, PgLwLock, pg_shmem_init};
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Keys that can be in use at once in the whole server.
 const KEYS: usize = 16_384;
@@ -18,10 +22,11 @@ const KEYS: usize = 16_384;
 const DATABASES: usize = 128;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(i32)]
 enum State {
     /// Nobody has counted since the server started.
     #[default]
-    Unknown,
+    Unknown = 0,
     /// This process counts.
     Counting(i32),
     Known,
@@ -42,11 +47,8 @@ struct Board {
     databases: [Database; DATABASES],
 }
 
-impl Default for Board {
-    fn default() -> Self {
-        Board { counters: Counters::default(), databases: [Database::default(); DATABASES] }
-    }
-}
+// SAFETY: numbers, and states of which the first is 0.
+unsafe impl ValidAsZero for Board {}
 
 impl Board {
     /// None: there are more databases than can be remembered.
@@ -75,21 +77,25 @@ impl Board {
 }
 
 // SAFETY: the name is agentq's own.
-static BOARD: PgLwLock<AssertPGRXSharedMemory<Board>> = unsafe { PgLwLock::new(c"agentq_slots") };
+static BOARD: PgLwLock<Zeroed<Board>> = unsafe { PgLwLock::new(c"agentq_slots") };
+/// Whether jobs wait in any lane of their own, so that most claims need not ask the board.
+static LANES_WAITED_IN: PgAtomic<AtomicBool> = unsafe { PgAtomic::new(c"agentq_lanes_waited_in") };
 
 pub fn init() {
-    // SAFETY: the board holds no pointers.
-    pg_shmem_init!(BOARD = unsafe { AssertPGRXSharedMemory::new(Board::default()) });
+    init_zeroed!(BOARD);
+    pg_shmem_init!(LANES_WAITED_IN = AtomicBool::new(false));
 }
 
 /// What this transaction does to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// A slot was taken, and counts already.
+    /// It was taken, and counts already.
     Taken,
     Freed,
-    /// A slot that this transaction gives back was taken again by it, so that it never was free.
+    /// What this transaction gives back was taken again by it, so that it never was free.
     Reused,
+    /// So much of a budget was used for good.
+    Spent,
     Blocked,
     Unblocked,
 }
@@ -98,12 +104,14 @@ struct Change {
     subtransaction: pg_sys::SubTransactionId,
     what: What,
     key: String,
+    amount: i64,
 }
 
-/// How many hold a slot of a key, and how many wait for one.
+/// How much of a key is in use, and how many jobs wait for it.
+#[derive(Default)]
 pub struct Count {
     pub key: String,
-    pub active: u32,
+    pub active: i64,
     pub blocked: u32,
 }
 
@@ -172,6 +180,7 @@ pub fn ensure(leases: pg_sys::Oid, count: impl FnOnce() -> Vec<Count>) -> bool {
         }
     }
     COUNTING.set(true);
+    gauges::forget(my_database());
     let counts = count();
     let mut board = BOARD.exclusive();
     // A change of the limits may have counted meanwhile, and others have gone on from there.
@@ -202,21 +211,27 @@ fn tidy() -> usize {
         !pg_sys::SearchSysCacheExists(pg_sys::SysCacheIdentifier::DATABASEOID as i32, key, none, none, none)
     };
     let gone: Vec<u32> = known.into_iter().filter(is_gone).collect();
+    gone.iter().for_each(|id| gauges::forget(*id));
     let mut board = BOARD.exclusive();
     gone.iter().for_each(|id| board.forget(*id));
     gone.len()
 }
 
 impl Board {
+    fn tell_of_lanes(&self) {
+        LANES_WAITED_IN.get().store(self.counters.is_waited().1, SeqCst);
+    }
+
     /// Sets the counters of a database. False: there is no room for those of slots in use.
     fn publish(&mut self, id: u32, counts: &[Count]) -> bool {
         self.counters.clear(id);
         let (mut all, mut crowded) = (true, false);
         for count in counts {
             let slot = Slot { database: id, key: &count.key };
-            all &= count.active == 0 || self.counters.add_active(slot, count.active.into());
+            all &= count.active == 0 || self.counters.add_active(slot, count.active);
             crowded |= count.blocked > 0 && !self.counters.add_blocked(slot, count.blocked as i32);
         }
+        self.tell_of_lanes();
         if let Some(database) = self.database(id) {
             database.state = if all { State::Known } else { State::Unknown };
             database.crowded = crowded;
@@ -244,61 +259,76 @@ pub fn will_recount() -> bool {
     TRANSACTION.with_borrow(|transaction| !transaction.recounts.is_empty())
 }
 
-/// Slots of this key that this transaction gives back and has not taken again.
-fn reusable(key: &str) -> u32 {
+/// What this transaction gives back of this key and has not taken again. What was reserved of a budget may have
+/// been used, so that it does not count.
+fn reusable(key: &str) -> i64 {
     TRANSACTION.with_borrow(|transaction| {
-        let count = |what| transaction.changes.iter().filter(|c| c.what == what && c.key == key).count() as u32;
-        count(What::Freed).saturating_sub(count(What::Reused))
+        let sum = |what| -> i64 {
+            transaction.changes.iter().filter(|c| c.what == what && c.key == key).map(|c| c.amount).sum()
+        };
+        match sum(What::Freed) {
+            0 => 0,
+            _ if key.starts_with(budget::START) => 0,
+            freed => freed - sum(What::Reused),
+        }
     })
 }
 
-/// Takes one slot of each key, or none and says which is full.
-pub fn take(wanted: &[(String, u32)]) -> Result<(), usize> {
-    let database = my_database();
+/// Takes so much of each key, or nothing and says of which there is not enough.
+pub fn take(wanted: &[Wanted<'_>]) -> Result<(), usize> {
     // What this transaction gives back stays in use until it commits: by the lease that is to come.
-    let is_new: Vec<bool> = wanted.iter().map(|(key, _)| reusable(key) == 0).collect();
+    let is_new: Vec<bool> = wanted.iter().map(|wish| reusable(wish.key) < wish.amount.max(1)).collect();
     let new: Vec<usize> = (0..wanted.len()).filter(|number| is_new[*number]).collect();
-    let slots: Vec<(Slot<'_>, u32)> =
-        new.iter().map(|number| (Slot { database, key: &wanted[*number].0 }, wanted[*number].1)).collect();
-    let taken = BOARD.exclusive().counters.take(&slots);
+    let slots: Vec<Wanted<'_>> = new.iter().map(|number| wanted[*number]).collect();
+    let taken = BOARD.exclusive().counters.take(my_database(), &slots);
     if let Err(full) = taken {
         return Err(new[full]);
     }
-    for ((key, _), is_new) in wanted.iter().zip(is_new) {
-        note(if is_new { What::Taken } else { What::Reused }, key);
+    for (wish, is_new) in wanted.iter().zip(is_new) {
+        note(if is_new { What::Taken } else { What::Reused }, wish.key, wish.amount);
     }
     Ok(())
 }
 
-/// A lease with a slot of this key has ended; the slot is free when this transaction commits.
-pub fn free(key: &str) {
-    note(What::Freed, key);
+/// A lease with so much of this key has ended; it is free when this transaction commits.
+pub fn free(key: &str, amount: i64) {
+    note(What::Freed, key, amount);
 }
 
-/// A job was put among, or taken from, those that wait for a slot of this key.
+/// So much of a budget was used, and counts when this transaction commits.
+pub fn spend(key: &str, amount: i64) {
+    note(What::Spent, key, amount);
+}
+
+/// A job was put among, or taken from, those that wait for this key, or in this lane.
 pub fn blocked(key: &str) {
-    note(What::Blocked, key);
+    note(What::Blocked, key, 1);
 }
 
 pub fn unblocked(key: &str) {
-    note(What::Unblocked, key);
+    note(What::Unblocked, key, 1);
 }
 
-fn note(what: What, key: &str) {
+fn note(what: What, key: &str, amount: i64) {
     if is_preloaded() {
         listen();
-        let change = Change { subtransaction: subtransaction(), what, key: key.to_owned() };
+        let change = Change { subtransaction: subtransaction(), what, key: key.to_owned(), amount };
         TRANSACTION.with_borrow_mut(|transaction| transaction.changes.push(change));
     }
 }
 
-/// Slots in use that this transaction could not take.
-pub fn active(key: &str) -> u32 {
-    BOARD.share().counters.active(Slot { database: my_database(), key }).saturating_sub(reusable(key))
+/// What is in use of a key that this transaction could not take.
+pub fn active(key: &str) -> i64 {
+    BOARD.share().counters.active(Slot { database: my_database(), key }) - reusable(key)
 }
 
-/// How many of this key's slots are in use, and how many jobs wait for one.
-pub fn counted(key: &str) -> (u32, u32) {
+/// Whether there is not enough of a key for the job that was refused last, or for any.
+pub fn is_full(key: &str, most: i64) -> bool {
+    BOARD.share().counters.is_full(Slot { database: my_database(), key }, most, reusable(key))
+}
+
+/// How much of this key is in use, and how many jobs wait for it.
+pub fn counted(key: &str) -> (i64, u32) {
     let (board, slot) = (BOARD.share(), Slot { database: my_database(), key });
     (board.counters.active(slot), board.counters.blocked(slot))
 }
@@ -306,41 +336,121 @@ pub fn counted(key: &str) -> (u32, u32) {
 /// The keys for which jobs wait. None: there was no room to remember them all.
 pub fn waited_for() -> Option<Vec<String>> {
     let (board, me) = (BOARD.share(), my_database());
-    if board.databases.iter().any(|database| database.id == me && database.crowded) {
+    if board.is_crowded(me) {
         return None;
     }
-    Some(board.counters.waited_for(me).map(|(key, _)| key.to_owned()).collect())
+    Some(board.counters.waited_for(me).map(str::to_owned).collect())
+}
+
+/// Whether jobs may wait in lanes of their own.
+pub fn has_lanes() -> bool {
+    LANES_WAITED_IN.get().load(SeqCst) || !entered_lanes().is_empty()
+}
+
+/// The lanes into which this transaction has put jobs: nobody else knows of them yet.
+fn entered_lanes() -> Vec<String> {
+    let is_lane = |change: &&Change| change.what == What::Blocked && change.key.starts_with(lane::START);
+    TRANSACTION.with_borrow(|transaction| {
+        transaction.changes.iter().filter(is_lane).map(|change| change.key.clone()).collect()
+    })
+}
+
+/// The lanes of a queue in which jobs wait and that this worker may read, those that have had least first, so
+/// many at most; and what those without a fairness key have had. `slots`: how many slots a fairness key has, if
+/// it has a limit. None: there was no room to remember them all.
+pub fn lanes(
+    queue: i32,
+    most: usize,
+    capabilities: &[String],
+    slots: impl Fn(&str) -> Option<u32>,
+) -> Option<(Vec<Turn>, u64)> {
+    let (board, me) = (BOARD.share(), my_database());
+    if board.is_crowded(me) {
+        return None;
+    }
+    let is_full = |counters: &Counters<KEYS>, key: &str| {
+        !key.is_empty() && slots(key).is_some_and(|most| counters.active(Slot { database: me, key }) >= i64::from(most))
+    };
+    let may = |counters: &Counters<KEYS>, lane: lane::Lane<'_>| {
+        lane.admits(capabilities) && !is_full(counters, lane.fairness_key)
+    };
+    let mut found = board.counters.lanes(me, queue, most, may);
+    let turn = board.counters.turn_without_key(me, queue);
+    for name in entered_lanes() {
+        if !found.iter().any(|other| other.lane == name)
+            && let Some(lane) = lane::Lane::parse(&name).filter(|lane| lane.queue_id == queue)
+            && may(&board.counters, lane)
+        {
+            found.push(Turn { turn, group: lane.group(), lane: name.clone() });
+        }
+    }
+    Some((found, turn))
+}
+
+/// A group of a queue's lanes has had so much of its turn.
+pub fn served(queue: i32, group: u32, share: u64) {
+    BOARD.exclusive().counters.served(my_database(), queue, group, share);
+}
+
+/// Those without a fairness key had nothing when their turn came.
+pub fn passed_over(queue: i32) {
+    BOARD.exclusive().counters.passed_over(my_database(), queue, 0);
 }
 
 /// Applies what a transaction that has committed did, beyond what counts already.
 fn settle(changes: &[Change]) {
-    let database = my_database();
-    let mut wanted = false;
+    if changes.iter().all(|change| change.what == What::Taken) {
+        return;
+    }
+    let (mut wanted, mut told) = (false, false);
     {
         let mut board = BOARD.exclusive();
         for change in changes {
-            let slot = Slot { database, key: &change.key };
+            let slot = Slot { database: my_database(), key: &change.key };
             match change.what {
                 What::Taken => {}
-                What::Reused => drop(board.counters.add_active(slot, 1)),
+                What::Reused | What::Spent => drop(board.counters.add_active(slot, change.amount)),
                 What::Freed => {
-                    board.counters.add_active(slot, -1);
-                    wanted |= board.counters.blocked(slot) > 0;
+                    board.counters.add_active(slot, -change.amount);
+                    told |= board.counters.blocked(slot) > 0;
                 }
                 What::Blocked => {
-                    wanted = true;
-                    if !board.counters.add_blocked(slot, 1)
-                        && let Some(database) = board.database(database)
-                    {
-                        database.crowded = true;
-                    }
+                    // Those who wait for a job are told of one in a lane of its own as of any other.
+                    wanted |= !change.key.starts_with(lane::START);
+                    board.block(slot);
                 }
                 What::Unblocked => drop(board.counters.add_blocked(slot, -1)),
             }
         }
+        board.tell_of_lanes();
     }
-    if wanted {
+    if told {
+        tell_listeners();
+    }
+    if wanted || told {
         waiters::wake_all();
+    }
+}
+
+impl Board {
+    fn block(&mut self, slot: Slot<'_>) {
+        if !self.counters.add_blocked(slot, 1)
+            && let Some(database) = self.database(slot.database)
+        {
+            database.crowded = true;
+        }
+    }
+
+    fn is_crowded(&self, id: u32) -> bool {
+        self.databases.iter().any(|database| database.id == id && database.crowded)
+    }
+}
+
+/// Tells listeners that jobs which waited for a limit may run: of which queue and kind they are, is not known.
+pub fn tell_listeners() {
+    let notify = Settings::loaded().is_none_or(|settings| settings.notify_enabled) && seats::engine_runs();
+    if notify && notices::add(1, 0, "", 1) {
+        seats::wake_engine();
     }
 }
 
@@ -351,7 +461,7 @@ fn give_back(changes: &[Change]) {
     let database = my_database();
     let mut board = BOARD.exclusive();
     for change in changes.iter().filter(|change| change.what == What::Taken) {
-        board.counters.add_active(Slot { database, key: &change.key }, -1);
+        board.counters.add_active(Slot { database, key: &change.key }, -change.amount);
     }
 }
 
@@ -372,8 +482,8 @@ unsafe extern "C-unwind" fn at_transaction_end(event: pg_sys::XactEvent::Type, _
     match event {
         XACT_EVENT_PRE_PREPARE if is_in_use() || will_recount() => crate::error::raise(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            "a transaction that takes or frees slots of a limit, or changes one, cannot be prepared",
-            "Commit it, or leave jobs with limits to a transaction of their own.",
+            "a transaction that takes or frees slots of a limit, changes one, or has to do with jobs in lanes of their own, cannot be prepared",
+            "Commit it, or leave jobs with limits, fairness keys or required capabilities to a transaction of their own.",
         ),
         XACT_EVENT_COMMIT => {
             let transaction = TRANSACTION.take();

@@ -42,6 +42,14 @@ impl Reader {
         self.value(column).value() as i32
     }
 
+    pub fn long(&self, column: Column) -> i64 {
+        self.value(column).value() as i64
+    }
+
+    pub fn maybe_float(&self, column: Column) -> Option<f64> {
+        self.datum(column).map(|datum| f64::from_bits(datum.value() as u64))
+    }
+
     pub fn bool(&self, column: Column) -> bool {
         self.value(column).value() as u8 != 0
     }
@@ -75,6 +83,18 @@ impl Reader {
         // SAFETY: the column holds an array of texts.
         let list = self.datum(column).and_then(|datum| unsafe { Vec::<Option<String>>::from_datum(datum, false) });
         list.into_iter().flatten().flatten().collect()
+    }
+
+    /// A list of numbers; empty if it is NULL.
+    pub fn ints(&self, column: Column) -> Vec<i32> {
+        // SAFETY: the column holds an array of integers.
+        let list = self.datum(column).and_then(|datum| unsafe { Vec::<Option<i32>>::from_datum(datum, false) });
+        list.into_iter().flatten().flatten().collect()
+    }
+
+    /// A text that is never NULL.
+    pub fn text(&self, column: Column) -> String {
+        String::from_utf8_lossy(self.bytes(column)).into_owned()
     }
 
     pub fn bytes(&self, column: Column) -> &[u8] {

@@ -47,6 +47,14 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_adjust_concurrency('a', NULL, 0, 0)", operate),
         ("fn_limit_rule_of('a')", read),
         ("fn_limit_counted('a')", read),
+        ("fn_limit_gauge('a')", &["worker", "operator", "reader"]),
+        ("fn_limit_report('a', now())", work),
+        ("fn_budget_set('a', 'usd', 'day', '{\"amount\": 1}')", operate),
+        ("fn_budget_remove('a', 'usd', 'day')", operate),
+        ("fn_budget_period('day', now())", read),
+        ("fn_budget_ends('day', now())", read),
+        ("fn_capable_workers('{}')", read),
+        ("fn_job_usage(NONE, 'w', '{}')", work),
         ("fn_job_explain(NONE)", all),
         ("fn_backpressure_status()", all),
         (r#"fn_admission_check('{"job_kind": "a"}')"#, &["producer", "operator", "reader"]),
@@ -85,7 +93,7 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
     .collect()
 }
 
-const READABLE: [&str; 22] = [
+const READABLE: [&str; 24] = [
     "job_queue",
     "job_attempt",
     "job_dead_letter",
@@ -108,6 +116,8 @@ const READABLE: [&str; 22] = [
     "retry_policy",
     "limit_rule",
     "v_limit",
+    "budget",
+    "v_budget",
 ];
 
 /// A session of a new role of this database, with these levels.

@@ -205,6 +205,22 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     assert_eq!(c.s.text("SELECT agentq.fn_adjust_concurrency('global', NULL, 1, 1)"), "t");
     c.s.run("SELECT * FROM agentq.v_limit");
     c.call("fn_limit_remove('tenant:*')", "removed");
+    c.call(r#"fn_budget_set('tenant:*', 'usd', 'day', '{"amount": 9}')"#, "created");
+    c.call(r#"fn_limit_set('tenant:*', '{"rate": 5, "weight": 2}')"#, "created");
+    c.call("fn_limit_report('tenant:3', '2020-01-01')", "reported");
+    let options = r#"{"fairness_key": "tenant:2", "requires": ["gpu"], "cost": {"usd": 1}}"#;
+    c.call(&format!("fn_job_enqueue('costly', p_options => '{options}')"), "enqueued");
+    c.call("fn_job_claim('w', 'costly')", "empty");
+    c.call(r#"fn_queue_heartbeat_tick('w', 'Agent', p_metadata => '{"capabilities": ["gpu"]}')"#, "ticked");
+    let costly = c.call(r#"fn_job_claim('w', 'costly', p_options => '{"capabilities": ["gpu"]}')"#, "claimed");
+    let costly = costly["job_id"].as_str().expect("a job").to_owned();
+    c.call(&format!(r#"fn_job_usage('{costly}', 'w', '{{"usd": 2}}')"#), "counted");
+    c.call(&format!("fn_job_ack('{costly}', 'w')"), "succeeded");
+    for relation in ["v_limit", "v_budget", "fn_capable_workers(ARRAY['gpu'])", "fn_limit_gauge('tenant:2')"] {
+        c.s.run(&format!("SELECT * FROM agentq.{relation}"));
+    }
+    c.call("fn_budget_remove('tenant:*', 'usd', 'day')", "removed");
+    c.call("fn_limit_remove('tenant:*')", "removed");
     c.call(r#"fn_admission_check('{"job_kind": "a"}')"#, "checked");
     c.call("fn_backpressure_status()", "status");
     c.call(&format!("fn_job_explain('{done}')"), "finished");
@@ -231,7 +247,7 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call("fn_handler_remove('h')", "removed");
     c.call("fn_config_set('queue.lease.duration_sec', '60')", "set");
     assert_eq!(c.call(&format!("fn_job_get('{back}')"), "found")["job"]["state"], "cancelled");
-    assert_eq!(c.call("fn_queue_stale_check()", "checked")["fresh"], 1);
+    assert_eq!(c.call("fn_queue_stale_check()", "checked")["fresh"], 2);
     c.s.run("INSERT INTO agentq.job_queue (job_kind) VALUES ('through the view')");
     assert_eq!(c.s.text("SELECT agentq.fn_config_get('queue.lease.duration_sec')"), "60");
     assert!(c.s.texts("SELECT problem FROM agentq.fn_queue_verify()").is_empty());
@@ -257,6 +273,8 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
         "fn_engine_state",
         "fn_limit_rule_of",
         "fn_limit_counted",
+        "fn_limit_gauge",
+        "fn_capable_workers",
         "fn_adjust_concurrency",
     ];
     c.called.extend(read.map(str::to_owned));

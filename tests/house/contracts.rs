@@ -252,6 +252,7 @@ fn the_settings_start_with_the_documented_defaults() {
         "queue.retention.keep_seconds 604800",
         "queue.retry.backoff_base_sec 10",
         "queue.retry.max_attempts_default 5",
+        "queue.routing.alert_after_seconds 300",
         "queue.worker.enabled true",
     ];
     assert_eq!(rows, documented);

@@ -25,6 +25,7 @@ fn every_setting_has_its_default() {
         ("queue.retention.keep_seconds", json!(604_800)),
         ("engine.metrics.keep_seconds", json!(604_800)),
         ("queue.poison.max_crashes", json!(3)),
+        ("queue.routing.alert_after_seconds", json!(300)),
         ("queue.replay.require_approval", json!(false)),
     ];
     for (key, value) in &defaults {

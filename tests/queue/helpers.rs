@@ -68,7 +68,7 @@ pub fn attempts(session: &mut Session, job: &str) -> Vec<String> {
 /// Every row that agentq keeps: two of these are equal if nothing was written in between.
 #[track_caller]
 pub fn everything(session: &mut Session) -> String {
-    const TABLES: [&str; 19] = [
+    const TABLES: [&str; 23] = [
         "job",
         "job_ready",
         "job_waiting",
@@ -88,6 +88,10 @@ pub fn everything(session: &mut Session) -> String {
         "limit_rule",
         "job_order",
         "job_throttle",
+        "limit_gauge",
+        "budget",
+        "budget_spent",
+        "budget_use",
     ];
     let rows = TABLES.map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM agentq.{t} row"));
     session.text(&format!("SELECT string_agg(line, E'\\n' ORDER BY line) FROM ({}) t", rows.join(" UNION ALL ")))
@@ -102,6 +106,12 @@ pub fn refused(session: &mut Session, statement: &str, code: &str, message: &str
     assert!(failure.message.contains(message), "{statement}: {failure:?}");
     assert!(failure.hint.contains(hint), "{statement}: {failure:?}");
     assert_eq!(everything(session), before, "{statement} wrote something");
+}
+
+/// Calls a function with something that makes no sense: it says so, and writes nothing.
+#[track_caller]
+pub fn refuse(session: &mut Session, call: &str, message: &str) {
+    refused(session, &format!("SELECT agentq.{call}"), "22023", message, "");
 }
 
 /// Asks again and again until it holds. The bound is there to end a broken run, not to time it.

@@ -71,6 +71,28 @@ fn every_gate_in_the_way_of_a_claim_is_named() {
     let job = s.enqueue("w");
     s.call("fn_limit_set('kind:w', '{\"max_concurrent\": 0}')");
     assert_eq!(gate(&mut s, &job)["limit_key"], "kind:w");
+    // A rate, what the other side said, a budget, and capabilities that nobody has announced.
+    s.call("fn_limit_set('provider:a', '{\"rate\": 1, \"per_seconds\": 3600}')");
+    let rated = enqueue_all(&mut s, &["r", "r"], ", p_options => '{\"limit_keys\": [\"provider:a\"]}'");
+    expect(&mut s, "claimed", "fn_job_claim('ann', 'r')");
+    assert_eq!(s.call("fn_job_claim('ann', 'r')")["code"], "empty");
+    let held_by = gate(&mut s, &rated[1]);
+    assert_eq!((held_by["gate"].clone(), held_by["limit_key"].clone()), (json!("rate"), json!("provider:a")));
+    assert_eq!(held_by["until"], explain(&mut s, &rated[1])["may_run_at"]);
+    let closed = id(&s.call("fn_job_enqueue('r', p_options => '{\"limit_keys\": [\"provider:b\"]}')"));
+    s.call("fn_limit_report('provider:b', '2100-01-01')");
+    assert_eq!(gate(&mut s, &closed)["until"], "2100-01-01T00:00:00+00:00");
+    s.call("fn_budget_set('tenant:9', 'usd', 'day', '{\"amount\": 1}')");
+    let costly =
+        enqueue_all(&mut s, &["c", "c"], ", p_options => '{\"limit_keys\": [\"tenant:9\"], \"cost\": {\"usd\": 1}}'");
+    expect(&mut s, "claimed", "fn_job_claim('ann', 'c')");
+    s.call("fn_limit_set('tenant:9', '{\"max_concurrent\": 5}')");
+    let held_by = gate(&mut s, &costly[1]);
+    assert_eq!((held_by["gate"].clone(), held_by["unit"].clone()), (json!("budget"), json!("usd")));
+    let routed = id(&s.call("fn_job_enqueue('g', p_options => '{\"requires\": [\"gpu\"]}')"));
+    assert_eq!(gate(&mut s, &routed)["gate"], "capability");
+    s.call("fn_queue_heartbeat_tick('robot', 'Agent', p_metadata => '{\"capabilities\": [\"gpu\"]}')");
+    assert_eq!(explain(&mut s, &routed)["code"], "ready");
     // An unknown outcome, and a deadline.
     let unknown = id(&s.call("fn_job_enqueue('u', p_options => '{\"external_effects\": true}')"));
     expect(&mut s, "claimed", "fn_job_claim('bob', 'u', 1)");

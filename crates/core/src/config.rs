@@ -32,6 +32,7 @@ pub const MAX_ATTEMPTS: &str = "queue.retry.max_attempts_default";
 pub const BACKOFF_BASE: &str = "queue.retry.backoff_base_sec";
 pub const MAX_CRASHES: &str = "queue.poison.max_crashes";
 pub const REPLAY_NEEDS_APPROVAL: &str = "queue.replay.require_approval";
+pub const ROUTING_ALERT: &str = "queue.routing.alert_after_seconds";
 pub const LEASE_DURATION: &str = "queue.lease.duration_sec";
 pub const PAYLOAD_MAX_BYTES: &str = "queue.payload.max_bytes";
 pub const CHECKPOINT_MAX_BYTES: &str = "queue.checkpoint.max_bytes";
@@ -114,6 +115,12 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Boolean,
         default: "false",
         description: "Whether a job that was replayed before is replayed again only with an approval.",
+    },
+    Key {
+        name: ROUTING_ALERT,
+        kind: Kind::Integer(1, 604_800),
+        default: "300",
+        description: "Jobs that require capabilities which no live worker has announced raise the event job.unroutable after so many seconds.",
     },
     Key {
         name: LEASE_DURATION,

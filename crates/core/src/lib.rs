@@ -5,14 +5,20 @@
 
 pub mod admission;
 pub mod backoff;
+pub mod budget;
 pub mod config;
+pub mod counters;
 pub mod error;
 pub mod error_class;
+pub mod gauges;
 pub mod input;
 pub mod jsonb;
+pub mod lane;
 pub mod limits;
 pub mod mark;
+pub mod name;
 pub mod payload;
+pub mod rate;
 pub mod replay;
 pub mod retry;
 pub mod schedule;

@@ -1,14 +1,15 @@
-//! How many jobs may run at once: the rules, and the counters that keep them.
+//! How many jobs may run at once, or be begun in a time: the rules.
 //!
 //! A rule is about a key. A job has the key `global`, that of its queue and of its kind, that of the
 //! type of worker that claims it, and any that it was enqueued with. A rule for `tenant:*` holds for each
 //! key that begins with `tenant:`, on its own.
 
+use crate::rate::Rate;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A rule as it is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {
     /// Jobs with this key that may be held at once; None: any number.
     pub max_concurrent: Option<u32>,
@@ -16,6 +17,9 @@ pub struct Rule {
     pub max_pending: Option<u32>,
     /// Slots that something else than a job holds.
     pub taken_by_hand: u32,
+    pub rate: Option<Rate>,
+    /// The share of a fairness key; None: 1.
+    pub weight: Option<f64>,
 }
 
 impl Rule {
@@ -100,158 +104,22 @@ impl Rules {
     pub fn slots(&self, key: &str) -> Option<u32> {
         self.of(key)?.slots()
     }
+
+    /// The share of a fairness key.
+    pub fn weight(&self, key: &str) -> f64 {
+        self.of(key).and_then(|rule| rule.weight).unwrap_or(1.0)
+    }
 }
 
-/// The longest key.
+/// The longest key of a rule.
 pub const LONGEST_KEY: usize = 100;
-
-/// A key as a table of fixed size can hold it.
-#[derive(Clone, Copy)]
-struct Name {
-    length: u8,
-    bytes: [u8; LONGEST_KEY],
-}
-
-impl Name {
-    const NONE: Name = Name { length: 0, bytes: [0; LONGEST_KEY] };
-
-    fn new(key: &str) -> Option<Name> {
-        let mut name = Name { length: u8::try_from(key.len()).ok()?, ..Name::NONE };
-        name.bytes.get_mut(..key.len())?.copy_from_slice(key.as_bytes());
-        Some(name)
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
-}
-
-/// Places that are looked at for one key. Beyond, the table counts as full.
-const PROBES: usize = 64;
-
-/// Slots in use, and jobs that wait for one, by key and database, in a table of fixed size.
-pub struct Counters<const N: usize> {
-    databases: [u32; N],
-    names: [Name; N],
-    active: [u32; N],
-    /// Side by side, because they are all looked at to find those that are not 0. For a moment below 0, when
-    /// one that left is told before it came.
-    blocked: [i32; N],
-}
-
-impl<const N: usize> Default for Counters<N> {
-    fn default() -> Self {
-        Counters { databases: [0; N], names: [Name::NONE; N], active: [0; N], blocked: [0; N] }
-    }
-}
-
-/// A key in a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Slot<'a> {
-    pub database: u32,
-    pub key: &'a str,
-}
-
-impl<const N: usize> Counters<N> {
-    fn places(slot: Slot<'_>) -> impl Iterator<Item = usize> {
-        let mut hasher = DefaultHasher::new();
-        slot.hash(&mut hasher);
-        let first = hasher.finish() as usize % N;
-        (0..PROBES.min(N)).map(move |step| (first + step) % N)
-    }
-
-    fn find(&self, slot: Slot<'_>) -> Option<usize> {
-        let is_it = |place: &usize| {
-            self.databases[*place] == slot.database && self.names[*place].as_bytes() == slot.key.as_bytes()
-        };
-        Self::places(slot).find(is_it)
-    }
-
-    /// The place of a counter, or one for it: where nothing is counted, it may move in.
-    fn find_or_make(&mut self, slot: Slot<'_>) -> Option<usize> {
-        if let Some(place) = self.find(slot) {
-            return Some(place);
-        }
-        let name = Name::new(slot.key)?;
-        let place = Self::places(slot).find(|place| self.active[*place] == 0 && self.blocked[*place] == 0)?;
-        (self.databases[place], self.names[place]) = (slot.database, name);
-        Some(place)
-    }
-
-    pub fn active(&self, slot: Slot<'_>) -> u32 {
-        self.find(slot).map_or(0, |place| self.active[place])
-    }
-
-    pub fn blocked(&self, slot: Slot<'_>) -> u32 {
-        self.find(slot).map_or(0, |place| self.blocked[place].max(0) as u32)
-    }
-
-    /// The keys of a database for which jobs wait, each with its slots in use.
-    pub fn waited_for(&self, database: u32) -> impl Iterator<Item = (&str, u32)> {
-        let here = move |place: &usize| self.blocked[*place] > 0 && self.databases[*place] == database;
-        let key =
-            |place: usize| (std::str::from_utf8(self.names[place].as_bytes()).unwrap_or_default(), self.active[place]);
-        (0..N).filter(here).map(key)
-    }
-
-    /// Takes one slot of each, or none and says which is full.
-    pub fn take(&mut self, wanted: &[(Slot<'_>, u32)]) -> Result<(), usize> {
-        for (number, (slot, most)) in wanted.iter().enumerate() {
-            if self.active(*slot) >= *most || self.find_or_make(*slot).is_none() {
-                for (slot, _) in &wanted[..number] {
-                    self.add_active(*slot, -1);
-                }
-                return Err(number);
-            }
-            self.add_active(*slot, 1);
-        }
-        Ok(())
-    }
-
-    /// False: there is no room for the counter.
-    pub fn add_active(&mut self, slot: Slot<'_>, change: i64) -> bool {
-        let Some(place) = self.find_or_make(slot) else { return false };
-        self.active[place] = (i64::from(self.active[place]) + change).max(0) as u32;
-        true
-    }
-
-    /// False: there is no room for the counter.
-    pub fn add_blocked(&mut self, slot: Slot<'_>, change: i32) -> bool {
-        let Some(place) = self.find_or_make(slot) else { return false };
-        self.blocked[place] += change;
-        true
-    }
-
-    /// The databases that have counters.
-    pub fn databases(&self) -> Vec<u32> {
-        let mut all: Vec<u32> = self.databases.iter().copied().filter(|database| *database != 0).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    /// Forgets the counters of a database.
-    pub fn clear(&mut self, database: u32) {
-        for place in (0..N).filter(|place| self.databases[*place] == database).collect::<Vec<_>>() {
-            (self.databases[place], self.names[place]) = (0, Name::NONE);
-            (self.active[place], self.blocked[place]) = (0, 0);
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn rule(max_concurrent: u32) -> Rule {
         Rule { max_concurrent: Some(max_concurrent), ..Rule::default() }
-    }
-
-    const KEYS: [&str; 6] = ["", "one", "two", "three", "four", "five"];
-
-    fn slot(number: usize) -> Slot<'static> {
-        Slot { database: 1, key: KEYS[number] }
     }
 
     #[test]
@@ -276,69 +144,5 @@ mod tests {
         assert!(one.len() <= LONGEST_KEY && other.len() <= LONGEST_KEY && one != other);
         assert!(one.starts_with("kind:ä"));
         assert_eq!(kind_key("short"), "kind:short");
-    }
-
-    #[test]
-    fn all_slots_are_taken_or_none() {
-        let mut counters = Counters::<16>::default();
-        assert_eq!(counters.take(&[(slot(1), 2), (slot(2), 1)]), Ok(()));
-        assert_eq!(counters.take(&[(slot(1), 2), (slot(2), 1)]), Err(1));
-        assert_eq!((counters.active(slot(1)), counters.active(slot(2))), (1, 1));
-        counters.add_active(slot(2), -1);
-        assert_eq!(counters.take(&[(slot(1), 2), (slot(2), 1)]), Ok(()));
-        assert_eq!(counters.take(&[(slot(1), 2)]), Err(0));
-        // Another database has its own.
-        assert_eq!(counters.take(&[(Slot { database: 2, key: "one" }, 1)]), Ok(()));
-        counters.clear(1);
-        assert_eq!((counters.active(slot(1)), counters.active(Slot { database: 2, key: "one" })), (0, 1));
-    }
-
-    #[test]
-    fn a_full_table_gives_no_slots_away() {
-        let mut counters = Counters::<4>::default();
-        for tag in 1..=4 {
-            assert_eq!(counters.take(&[(slot(tag), 9)]), Ok(()));
-        }
-        assert_eq!(counters.take(&[(slot(5), 9)]), Err(0));
-        counters.add_active(slot(3), -1);
-        assert_eq!(counters.take(&[(slot(5), 9)]), Ok(()));
-        // Nor does a key that it cannot hold.
-        let long = "k".repeat(LONGEST_KEY + 1);
-        assert_eq!(counters.take(&[(Slot { database: 1, key: &long }, 9)]), Err(0));
-    }
-
-    #[test]
-    fn what_is_waited_for_is_found() {
-        let mut counters = Counters::<64>::default();
-        counters.add_blocked(slot(2), 3);
-        counters.add_active(slot(2), 1);
-        counters.add_blocked(Slot { database: 2, key: "one" }, 1);
-        counters.add_blocked(slot(4), 1);
-        counters.add_blocked(slot(4), -1);
-        assert_eq!(counters.waited_for(1).collect::<Vec<_>>(), [("two", 1)]);
-    }
-
-    proptest! {
-        #[test]
-        fn counts_agree_with_a_plain_model(
-            steps in proptest::collection::vec((0_usize..40, 0_u32..4, proptest::bool::ANY), 1..400),
-        ) {
-            let keys: Vec<String> = (0..40).map(|number| format!("key:{number}")).collect();
-            let mut counters = Counters::<256>::default();
-            let mut model = [0; 40];
-            for (number, most, free) in steps {
-                let slot = Slot { database: 7, key: &keys[number] };
-                let held = &mut model[number];
-                if free && *held > 0 {
-                    counters.add_active(slot, -1);
-                    *held -= 1;
-                } else if !free {
-                    let taken = counters.take(&[(slot, most)]).is_ok();
-                    prop_assert_eq!(taken, *held < most);
-                    *held += u32::from(taken);
-                }
-                prop_assert_eq!(counters.active(slot), *held);
-            }
-        }
     }
 }

@@ -10,7 +10,9 @@ pub mod notify;
 pub mod promote_due;
 pub mod reap_leases;
 pub mod run_schedules;
+pub mod tend_limits;
 pub mod watch_pressure;
+pub mod watch_routing;
 
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{self, statement};
@@ -70,7 +72,7 @@ impl Outcome {
     }
 }
 
-pub static CHORES: [&Chore; 10] = [
+pub static CHORES: [&Chore; 12] = [
     &reap_leases::CHORE,
     &promote_due::CHORE,
     &enforce_deadlines::CHORE,
@@ -81,6 +83,8 @@ pub static CHORES: [&Chore; 10] = [
     &expire::CHORE,
     &measure::CHORE,
     &watch_pressure::CHORE,
+    &tend_limits::CHORE,
+    &watch_routing::CHORE,
 ];
 
 /// The chores as the library knows them; the table takes their settings from here.

@@ -9,7 +9,8 @@ SELECT jsonb_build_object('ok', true, 'code', 'found',
         'start_by', t.job->'start_by', 'finish_by', t.job->'finish_by',
         'external_effects', coalesce((t.job->>'external_effects')::boolean, false), 
         'parked', CASE WHEN d.job_id IS NULL THEN t.job->'parked' END,
-        'limit_keys', t.job->'limit_keys', 'ordering_key', t.job->'ordering_key', 'replay_of', t.job->'replay_of', 'replay_count', coalesce((t.job->>'replay_count')::integer, 0)),
+        'limit_keys', t.job->'limit_keys', 'ordering_key', t.job->'ordering_key', 'limit_weights', t.job->'limit_weights',
+        'cost', t.job->'cost', 'fairness_key', t.job->'fairness_key', 'requires', t.job->'requires', 'replay_of', t.job->'replay_of', 'replay_count', coalesce((t.job->>'replay_count')::integer, 0)),
     'attempts', coalesce((SELECT jsonb_agg(to_jsonb(a) - 'job_id' ORDER BY a.attempt_no)
                           FROM agentq.job_attempt a WHERE a.job_id = q.job_id), '[]'))
 FROM agentq.job_queue q

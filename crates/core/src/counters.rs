@@ -1,0 +1,325 @@
+//! What is in use of each key, and who waits for it, in a table of fixed size that all sessions share.
+//!
+//! A key is that of a limit, of which a job takes one slot; that of a budget, of which it takes an amount; or
+//! the name of a lane, of which nothing is taken but turns.
+
+use crate::lane::{self, Lane};
+use crate::name::Name;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Places that are looked at for one key. Beyond, the table counts as full.
+const PROBES: usize = 64;
+/// One job's share of a turn, at a weight of 1.
+pub const TURN: u64 = 1 << 20;
+
+/// A key in a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slot<'a> {
+    pub database: u32,
+    pub key: &'a str,
+}
+
+impl Slot<'_> {
+    pub(crate) fn hash(self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        Hash::hash(&self, &mut hasher);
+        hasher.finish()
+    }
+}
+
+/// So much of a key, of which there is so much.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub key: &'a str,
+    pub most: i64,
+    pub amount: i64,
+}
+
+/// A lane in which jobs wait, and how much it has had.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn {
+    pub turn: u64,
+    pub group: u32,
+    pub lane: String,
+}
+
+pub struct Counters<const N: usize> {
+    databases: [u32; N],
+    names: [Name; N],
+    active: [i64; N],
+    /// Side by side, because they are all looked at to find those that are not 0. For a moment below 0, when
+    /// one that left is told before it came.
+    blocked: [i32; N],
+    /// What the job wanted that was refused last.
+    needed: [i64; N],
+    /// Of a lane: its queue and its group.
+    queues: [i32; N],
+    groups: [u32; N],
+    turns: [u64; N],
+    /// Keys, and lanes, for which jobs wait, in the whole server.
+    keys_waited_for: u32,
+    lanes_waited_in: u32,
+}
+
+impl<const N: usize> Default for Counters<N> {
+    fn default() -> Self {
+        Counters {
+            databases: [0; N],
+            names: [Name::NONE; N],
+            active: [0; N],
+            blocked: [0; N],
+            needed: [0; N],
+            queues: [0; N],
+            groups: [0; N],
+            turns: [0; N],
+            keys_waited_for: 0,
+            lanes_waited_in: 0,
+        }
+    }
+}
+
+impl<const N: usize> Counters<N> {
+    fn places(slot: Slot<'_>) -> impl Iterator<Item = usize> + use<N> {
+        let first = slot.hash() as usize % N;
+        (0..PROBES.min(N)).map(move |step| (first + step) % N)
+    }
+
+    fn find(&self, slot: Slot<'_>) -> Option<usize> {
+        Self::places(slot).find(|place| self.databases[*place] == slot.database && self.names[*place].is(slot.key))
+    }
+
+    /// The place of a counter, or one for it: where nothing is counted, it may move in.
+    fn find_or_make(&mut self, slot: Slot<'_>) -> Option<usize> {
+        if let Some(place) = self.find(slot) {
+            return Some(place);
+        }
+        let name = Name::new(slot.key)?;
+        let place = Self::places(slot).find(|place| self.active[*place] == 0 && self.blocked[*place] == 0)?;
+        let (queue, group) = Lane::parse(slot.key).map_or((0, 0), |lane| (lane.queue_id, lane.group()));
+        (self.databases[place], self.names[place]) = (slot.database, name);
+        (self.queues[place], self.groups[place], self.turns[place], self.needed[place]) = (queue, group, 0, 0);
+        Some(place)
+    }
+
+    pub fn active(&self, slot: Slot<'_>) -> i64 {
+        self.find(slot).map_or(0, |place| self.active[place])
+    }
+
+    pub fn blocked(&self, slot: Slot<'_>) -> u32 {
+        self.find(slot).map_or(0, |place| self.blocked[place].max(0) as u32)
+    }
+
+    /// Whether there is not enough for the job that was refused last, or for any; `back` is what the one who asks
+    /// gives back.
+    pub fn is_full(&self, slot: Slot<'_>, most: i64, back: i64) -> bool {
+        let (active, needed) = self.find(slot).map_or((0, 0), |place| (self.active[place], self.needed[place]));
+        active - back + needed.max(1) > most
+    }
+
+    /// Whether jobs wait for any key, or in any lane.
+    pub fn is_waited(&self) -> (bool, bool) {
+        (self.keys_waited_for > 0, self.lanes_waited_in > 0)
+    }
+
+    /// The keys of a database for which jobs wait.
+    pub fn waited_for(&self, database: u32) -> impl Iterator<Item = &str> {
+        let end = if self.keys_waited_for > 0 { N } else { 0 };
+        let here = move |place: &usize| {
+            self.blocked[*place] > 0 && self.databases[*place] == database && self.queues[*place] == 0
+        };
+        (0..end).filter(here).map(|place| self.names[place].as_str())
+    }
+
+    /// Takes so much of each, or nothing and says of which there is not enough.
+    pub fn take(&mut self, database: u32, wanted: &[Wanted<'_>]) -> Result<(), usize> {
+        for (number, wish) in wanted.iter().enumerate() {
+            let place = self.find_or_make(Slot { database, key: wish.key });
+            if let Some(place) = place
+                && self.active[place] + wish.amount.max(1) <= wish.most
+            {
+                self.active[place] += wish.amount;
+                self.needed[place] = 0;
+                continue;
+            }
+            place.into_iter().for_each(|place| self.needed[place] = wish.amount);
+            for taken in &wanted[..number] {
+                self.add_active(Slot { database, key: taken.key }, -taken.amount);
+            }
+            return Err(number);
+        }
+        Ok(())
+    }
+
+    /// False: there is no room for the counter.
+    pub fn add_active(&mut self, slot: Slot<'_>, change: i64) -> bool {
+        let Some(place) = self.find_or_make(slot) else { return false };
+        self.active[place] = (self.active[place] + change).max(0);
+        true
+    }
+
+    /// False: there is no room for the counter.
+    pub fn add_blocked(&mut self, slot: Slot<'_>, change: i32) -> bool {
+        let Some(place) = self.find_or_make(slot) else { return false };
+        let before = self.blocked[place] > 0;
+        self.blocked[place] += change;
+        let after = self.blocked[place] > 0;
+        if before != after {
+            let is_lane = self.queues[place] != 0;
+            let waited = if is_lane { &mut self.lanes_waited_in } else { &mut self.keys_waited_for };
+            *waited = waited.saturating_add_signed(if after { 1 } else { -1 });
+            if is_lane && after {
+                self.begin_turn(place);
+            }
+        }
+        true
+    }
+
+    /// The databases that have counters.
+    pub fn databases(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.databases.iter().copied().filter(|database| *database != 0).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Forgets the counters of a database.
+    pub fn clear(&mut self, database: u32) {
+        for place in (0..N).filter(|place| self.databases[*place] == database).collect::<Vec<_>>() {
+            if self.blocked[place] > 0 {
+                let is_lane = self.queues[place] != 0;
+                let waited = if is_lane { &mut self.lanes_waited_in } else { &mut self.keys_waited_for };
+                *waited = waited.saturating_sub(1);
+            }
+            (self.databases[place], self.names[place], self.queues[place]) = (0, Name::NONE, 0);
+            (self.active[place], self.blocked[place]) = (0, 0);
+        }
+    }
+}
+
+/// Turns: the lanes of a queue are served so that each group gets its share.
+impl<const N: usize> Counters<N> {
+    /// The least that any other group of the queue in which jobs wait has had.
+    fn floor(&self, database: u32, queue: i32, group: u32) -> Option<u64> {
+        let others = (0..N).filter(|place| {
+            self.blocked[*place] > 0
+                && self.queues[*place] == queue
+                && self.databases[*place] == database
+                && self.groups[*place] != group
+        });
+        others.map(|place| self.turns[place]).min()
+    }
+
+    /// Jobs have come where none were: what was not asked for meanwhile is not made up for.
+    fn begin_turn(&mut self, place: usize) {
+        let (database, queue, group) = (self.databases[place], self.queues[place], self.groups[place]);
+        let same = |other: &usize| {
+            self.queues[*other] == queue && self.groups[*other] == group && self.databases[*other] == database
+        };
+        let waits = |other: &usize| *other != place && self.blocked[*other] > 0;
+        // All lanes of a group stand at the same turn.
+        self.turns[place] = match (0..N).filter(same).find(waits) {
+            Some(other) => self.turns[other],
+            None => {
+                let own = (0..N).filter(same).map(|other| self.turns[other]).max().unwrap_or_default();
+                own.max(self.floor(database, queue, group).unwrap_or_default())
+            }
+        };
+    }
+
+    /// The lanes of a queue in which jobs wait, of those groups that have had least, so many at most; the least first.
+    pub fn lanes(&self, database: u32, queue: i32, most: usize, may: impl Fn(&Self, Lane<'_>) -> bool) -> Vec<Turn> {
+        let here = |place: &usize| {
+            self.blocked[*place] > 0 && self.queues[*place] == queue && self.databases[*place] == database
+        };
+        let may = |place: usize| Lane::parse(self.names[place].as_str()).is_some_and(|lane| may(self, lane));
+        // With the greatest on top. Few have to be asked for their names.
+        let mut best: BinaryHeap<(u64, u32)> = BinaryHeap::new();
+        for place in (0..N).filter(here) {
+            let group = (self.turns[place], self.groups[place]);
+            if best.len() == most && best.peek().is_some_and(|greatest| group >= *greatest) {
+                continue;
+            }
+            if !best.iter().any(|other| *other == group) && may(place) {
+                best.push(group);
+                if best.len() > most {
+                    best.pop();
+                }
+            }
+        }
+        let best: BTreeSet<(u64, u32)> = best.into_iter().collect();
+        let chosen = |place: &usize| best.contains(&(self.turns[*place], self.groups[*place])) && may(*place);
+        let turn = |place: usize| Turn {
+            turn: self.turns[place],
+            group: self.groups[place],
+            lane: self.names[place].as_str().to_owned(),
+        };
+        let mut lanes: Vec<Turn> = (0..N).filter(here).filter(chosen).map(turn).collect();
+        lanes.sort();
+        lanes
+    }
+
+    /// What those without a fairness key have had; they are in no lane, or in one of capabilities.
+    pub fn turn_without_key(&self, database: u32, queue: i32) -> u64 {
+        let floor = || self.floor(database, queue, 0).unwrap_or_default();
+        self.find(Slot { database, key: &without_key(queue) }).map_or_else(floor, |place| self.turns[place])
+    }
+
+    /// A group has had so much of its turn.
+    pub fn served(&mut self, database: u32, queue: i32, group: u32, share: u64) {
+        if group == 0 && self.find(Slot { database, key: &without_key(queue) }).is_none() {
+            let turn = self.turn_without_key(database, queue);
+            if let Some(place) = self.find_or_make(Slot { database, key: &without_key(queue) }) {
+                self.turns[place] = turn;
+            }
+        }
+        for place in 0..N {
+            if self.queues[place] == queue && self.groups[place] == group && self.databases[place] == database {
+                self.turns[place] += share;
+            }
+        }
+    }
+
+    /// A group had nothing when its turn came: it is not made up for later.
+    pub fn passed_over(&mut self, database: u32, queue: i32, group: u32) {
+        let (turn, floor) = (self.turn_without_key(database, queue), self.floor(database, queue, group));
+        if let Some(floor) = floor.filter(|floor| group == 0 && *floor > turn) {
+            self.served(database, queue, group, floor - turn);
+        }
+    }
+}
+
+fn without_key(queue: i32) -> String {
+    lane::of(queue, &[], Some("")).unwrap_or_default()
+}
+
+/// Groups that are to be served, in turn: each time the one that has had least, for its weight.
+pub struct Order<T>(Vec<(u64, u64, T)>);
+
+impl<T: PartialEq> Order<T> {
+    /// Each with what it has had and its weight.
+    pub fn new(groups: impl IntoIterator<Item = (T, u64, f64)>) -> Order<T> {
+        Order(groups.into_iter().map(|(group, turn, weight)| (turn, share(weight), group)).collect())
+    }
+
+    /// Where a group stands: the smallest number is next.
+    pub fn turn(&self, group: &T) -> u64 {
+        self.0.iter().find(|(_, _, other)| other == group).map_or(0, |(turn, ..)| *turn)
+    }
+
+    /// A job of the group was taken. Returns its share.
+    pub fn taken(&mut self, group: &T) -> u64 {
+        let Some((turn, share, _)) = self.0.iter_mut().find(|(_, _, other)| other == group) else { return 0 };
+        *turn += *share;
+        *share
+    }
+}
+
+/// What a job costs of a turn.
+pub fn share(weight: f64) -> u64 {
+    (TURN as f64 / weight.clamp(0.001, 1_000.0)) as u64
+}
+
+#[cfg(test)]
+#[path = "counters_tests.rs"]
+mod tests;

@@ -1,0 +1,157 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const KEYS: [&str; 6] = ["", "one", "two", "three", "four", "five"];
+
+fn slot(number: usize) -> Slot<'static> {
+    Slot { database: 1, key: KEYS[number] }
+}
+
+fn one(number: usize, most: i64) -> Wanted<'static> {
+    Wanted { key: KEYS[number], most, amount: 1 }
+}
+
+#[test]
+fn all_is_taken_or_nothing() {
+    let mut counters = Counters::<16>::default();
+    assert_eq!(counters.take(1, &[one(1, 2), one(2, 1)]), Ok(()));
+    assert_eq!(counters.take(1, &[one(1, 2), one(2, 1)]), Err(1));
+    assert_eq!((counters.active(slot(1)), counters.active(slot(2))), (1, 1));
+    counters.add_active(slot(2), -1);
+    assert_eq!(counters.take(1, &[one(1, 2), one(2, 1)]), Ok(()));
+    assert_eq!(counters.take(1, &[one(1, 2)]), Err(0));
+    // Another database has its own.
+    assert_eq!(counters.take(2, &[one(1, 1)]), Ok(()));
+    counters.clear(1);
+    assert_eq!((counters.active(slot(1)), counters.active(Slot { database: 2, key: "one" })), (0, 1));
+}
+
+#[test]
+fn a_full_table_gives_nothing_away() {
+    let mut counters = Counters::<4>::default();
+    for number in 1..=4 {
+        assert_eq!(counters.take(1, &[one(number, 9)]), Ok(()));
+    }
+    assert_eq!(counters.take(1, &[one(5, 9)]), Err(0));
+    counters.add_active(slot(3), -1);
+    assert_eq!(counters.take(1, &[one(5, 9)]), Ok(()));
+    // Nor does a key that it cannot hold.
+    let long = "k".repeat(crate::name::LONGEST_NAME + 1);
+    assert_eq!(counters.take(1, &[Wanted { key: &long, most: 9, amount: 1 }]), Err(0));
+}
+
+#[test]
+fn what_is_waited_for_is_found() {
+    let mut counters = Counters::<64>::default();
+    assert_eq!(counters.is_waited(), (false, false));
+    counters.add_blocked(slot(2), 3);
+    counters.add_blocked(Slot { database: 2, key: "one" }, 1);
+    counters.add_blocked(slot(4), 1);
+    counters.add_blocked(slot(4), -1);
+    assert_eq!(counters.waited_for(1).collect::<Vec<_>>(), ["two"]);
+    counters.add_blocked(Slot { database: 1, key: "lane:1||a" }, 1);
+    assert_eq!(counters.is_waited(), (true, true));
+    assert_eq!(counters.waited_for(1).collect::<Vec<_>>(), ["two"], "a lane is no key");
+    counters.clear(1);
+    counters.clear(2);
+    assert_eq!(counters.is_waited(), (false, false));
+}
+
+#[test]
+fn who_wants_much_is_waited_for() {
+    let mut counters = Counters::<16>::default();
+    let wanted = |amount| [Wanted { key: "one", most: 100, amount }];
+    assert_eq!(counters.take(1, &wanted(60)), Ok(()));
+    assert!(!counters.is_full(slot(1), 100, 0));
+    assert_eq!(counters.take(1, &wanted(50)), Err(0));
+    assert!(counters.is_full(slot(1), 100, 0), "for the one who wanted 50");
+    assert!(!counters.is_full(slot(1), 100, 10), "but not if 10 come back");
+    counters.add_active(slot(1), -10);
+    assert!(!counters.is_full(slot(1), 100, 0));
+    assert_eq!(counters.take(1, &wanted(50)), Ok(()));
+    // Who wants nothing waits too when nothing is left.
+    assert_eq!(counters.take(1, &wanted(0)), Err(0));
+}
+
+/// Serves a queue whose groups always have jobs, so often, and counts who got how many.
+fn serve(counters: &mut Counters<64>, weights: &BTreeMap<u32, f64>, times: usize) -> BTreeMap<u32, usize> {
+    let mut got = BTreeMap::new();
+    for _ in 0..times {
+        let lane = counters.lanes(1, 3, 1, |_, _| true).remove(0);
+        *got.entry(lane.group).or_default() += 1;
+        counters.served(1, 3, lane.group, share(weights.get(&lane.group).copied().unwrap_or(1.0)));
+    }
+    got
+}
+
+fn lane(key: &str) -> (String, u32) {
+    let name = lane::of(3, &[], Some(key)).expect("a lane");
+    let group = Lane::parse(&name).expect("a lane").group();
+    (name, group)
+}
+
+#[test]
+fn each_gets_its_share_and_who_comes_late_does_not_catch_up() {
+    let mut counters = Counters::<64>::default();
+    let (a, b, late) = (lane("a"), lane("b"), lane("late"));
+    for name in [&a.0, &b.0] {
+        counters.add_blocked(Slot { database: 1, key: name }, 1_000);
+    }
+    let weights = BTreeMap::from([(b.1, 3.0)]);
+    let got = serve(&mut counters, &weights, 400);
+    assert_eq!((got[&a.1], got[&b.1]), (100, 300));
+    counters.add_blocked(Slot { database: 1, key: &late.0 }, 1_000);
+    let got = serve(&mut counters, &weights, 500);
+    assert!(got[&late.1].abs_diff(100) <= 1 && got[&a.1].abs_diff(100) <= 1, "{got:?}");
+    // Other queues and databases have other turns.
+    assert!(counters.lanes(1, 4, 9, |_, _| true).is_empty() && counters.lanes(2, 3, 9, |_, _| true).is_empty());
+}
+
+#[test]
+fn those_without_a_key_are_a_group_as_well() {
+    let mut counters = Counters::<64>::default();
+    let (a, _) = lane("a");
+    counters.add_blocked(Slot { database: 1, key: &a }, 10);
+    counters.served(1, 3, lane("a").1, 5 * TURN);
+    assert_eq!(counters.turn_without_key(1, 3), 5 * TURN, "as much as the others, at first");
+    counters.served(1, 3, 0, TURN);
+    assert_eq!(counters.turn_without_key(1, 3), 6 * TURN);
+    counters.served(1, 3, lane("a").1, 5 * TURN);
+    counters.passed_over(1, 3, 0);
+    assert_eq!(counters.turn_without_key(1, 3), 10 * TURN, "nothing is made up for");
+}
+
+#[test]
+fn a_worker_sees_the_lanes_that_it_may_read() {
+    let mut counters = Counters::<64>::default();
+    for needs in ["gpu", "web"] {
+        let name = lane::of(3, &[needs.to_owned()], None).expect("a lane");
+        counters.add_blocked(Slot { database: 1, key: &name }, 1);
+    }
+    let found = counters.lanes(1, 3, 9, |_, lane| lane.admits(&["gpu".to_owned()]));
+    assert_eq!(found.iter().map(|turn| turn.lane.as_str()).collect::<Vec<_>>(), ["lane:3|gpu|"]);
+}
+
+proptest! {
+    #[test]
+    fn counts_agree_with_a_plain_model(
+        steps in proptest::collection::vec((0_usize..40, 0_i64..9, 1_i64..4, proptest::bool::ANY), 1..400),
+    ) {
+        let keys: Vec<String> = (0..40).map(|number| format!("key:{number}")).collect();
+        let mut counters = Counters::<256>::default();
+        let mut model = [0; 40];
+        for (number, most, amount, free) in steps {
+            let (slot, held) = (Slot { database: 7, key: &keys[number] }, &mut model[number]);
+            if free && *held >= amount {
+                counters.add_active(slot, -amount);
+                *held -= amount;
+            } else if !free {
+                let taken = counters.take(7, &[Wanted { key: &keys[number], most, amount }]).is_ok();
+                prop_assert_eq!(taken, *held + amount <= most);
+                *held += if taken { amount } else { 0 };
+            }
+            prop_assert_eq!(counters.active(slot), *held);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The gauges of many keys, in a table of fixed size that shared memory can hold.
+
+use crate::counters::Slot;
+use crate::name::Name;
+use crate::rate::Gauge;
+
+type Micros = i64;
+
+/// Places that are looked at for one key.
+const PROBES: usize = 64;
+
+pub struct Gauges<const N: usize> {
+    databases: [u32; N],
+    names: [Name; N],
+    gauges: [Gauge; N],
+    /// Whether it has changed since it was last written down.
+    changed: [bool; N],
+    /// Places that are taken, whether idle or not.
+    taken: usize,
+}
+
+impl<const N: usize> Default for Gauges<N> {
+    fn default() -> Self {
+        Gauges {
+            databases: [0; N],
+            names: [Name::NONE; N],
+            gauges: [Gauge::default(); N],
+            changed: [false; N],
+            taken: 0,
+        }
+    }
+}
+
+impl<const N: usize> Gauges<N> {
+    fn places(slot: Slot<'_>) -> impl Iterator<Item = usize> + use<N> {
+        let first = slot.hash() as usize % N;
+        (0..PROBES.min(N)).map(move |step| (first + step) % N)
+    }
+
+    fn find(&self, slot: Slot<'_>) -> Option<usize> {
+        Self::places(slot).find(|place| self.databases[*place] == slot.database && self.names[*place].is(slot.key))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.taken == 0
+    }
+
+    pub fn get(&self, slot: Slot<'_>) -> Option<Gauge> {
+        self.find(slot).map(|place| self.gauges[place])
+    }
+
+    /// The gauge of a key, which has changed when this returns. None: there is no room for it.
+    pub fn change(&mut self, slot: Slot<'_>, now: Micros) -> Option<&mut Gauge> {
+        let place = match self.find(slot) {
+            Some(place) => place,
+            None => {
+                let name = Name::new(slot.key)?;
+                let is_free = |place: &usize| self.databases[*place] == 0 || self.gauges[*place].is_idle(now);
+                let place = Self::places(slot).find(is_free)?;
+                self.taken += usize::from(self.databases[place] == 0);
+                (self.databases[place], self.names[place]) = (slot.database, name);
+                self.gauges[place] = Gauge::default();
+                place
+            }
+        };
+        self.changed[place] = true;
+        Some(&mut self.gauges[place])
+    }
+
+    /// The gauges of a database that have changed since this was last asked.
+    pub fn take_changed(&mut self, database: u32) -> Vec<(String, Gauge)> {
+        let mut found = Vec::new();
+        for place in 0..N {
+            if self.databases[place] == database && std::mem::take(&mut self.changed[place]) {
+                found.push((self.names[place].as_str().to_owned(), self.gauges[place]));
+            }
+        }
+        found
+    }
+
+    /// All gauges of a database look again, because rules have changed.
+    pub fn look_again(&mut self, database: u32) {
+        for place in (0..N).filter(|place| self.databases[*place] == database).collect::<Vec<_>>() {
+            self.gauges[place].look_again();
+        }
+    }
+
+    /// The first moment after this one at which a key opens that is closed.
+    pub fn next_opening(&self, database: u32, after: Micros) -> Option<Micros> {
+        let here = (0..N).filter(|place| self.databases[*place] == database);
+        here.map(|place| self.gauges[place].closed_until()).filter(|at| *at > after).min()
+    }
+
+    /// Forgets the gauges of a database.
+    pub fn clear(&mut self, database: u32) {
+        for place in 0..N {
+            if self.databases[place] == database {
+                (self.databases[place], self.names[place]) = (0, Name::NONE);
+                self.changed[place] = false;
+                self.taken -= 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::Rate;
+
+    const NOW: Micros = 1_000_000;
+
+    fn slot(key: &str) -> Slot<'_> {
+        Slot { database: 1, key }
+    }
+
+    #[test]
+    fn an_idle_gauge_makes_room_for_another() {
+        let rate = Rate { amount: 1, per: 10, burst: 1, is_window: false };
+        let mut gauges = Gauges::<2>::default();
+        for key in ["one", "two"] {
+            gauges.change(slot(key), NOW).expect("room").take(&rate, 1, NOW);
+        }
+        assert!(gauges.change(slot("three"), NOW).is_none());
+        assert!(gauges.change(slot("three"), NOW + 10).is_some());
+        gauges.clear(1);
+        assert!(gauges.is_empty());
+    }
+
+    #[test]
+    fn what_has_changed_is_told_once() {
+        let mut gauges = Gauges::<8>::default();
+        gauges.change(slot("one"), NOW).expect("room").close(NOW + 5, NOW);
+        gauges.change(Slot { database: 2, key: "one" }, NOW).expect("room").close(NOW + 3, NOW);
+        assert_eq!(gauges.next_opening(1, NOW), Some(NOW + 5));
+        assert_eq!(gauges.next_opening(1, NOW + 5), None);
+        let told = gauges.take_changed(1);
+        assert_eq!(told.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["one"]);
+        assert!(gauges.take_changed(1).is_empty());
+        assert_eq!(gauges.take_changed(2).len(), 1);
+    }
+}

@@ -1,0 +1,1 @@
+SELECT limit_key FROM agentq.limit_rule ORDER BY limit_key FOR UPDATE
