@@ -320,6 +320,10 @@ impl Claim<'_> {
         while held.is_empty() {
             if self.found_late.take() && late < if self.lingers { LATE_LINGERING } else { LATE_AT_MOST } {
                 late += 1;
+                // What was made ready may be all that was put aside: there may be more whose time has come.
+                if self.lingers {
+                    place::promote_due(self.now, || self.due(true));
+                }
             } else if reap::now(self.now, most) == 0 {
                 break;
             }

@@ -26,10 +26,12 @@ use std::cell::Cell;
 statement!(REAP_STALE, "sql/reap_stale.sql", [INT4OID, TIMESTAMPTZOID, INT8OID]);
 statement!(REAP_FACTS, "sql/reap_facts.sql", [UUIDOID]);
 statement!(PARK, "sql/park.sql", [UUIDOID, TEXTOID]);
-statement!(REAP, "sql/reap.sql", [UUIDARRAYOID, TIMESTAMPTZOID]);
+statement!(REAP, "sql/reap.sql", [UUIDARRAYOID, TIMESTAMPTZOID, INT8OID]);
 
 /// A claim that commits at once recovers at most so many at a time.
 pub const AT_MOST: i64 = 16;
+/// Expired leases that other sessions may have locked, beside those that are recovered.
+const LOCKED_AT_MOST: usize = 64;
 /// A session that finds work at every claim looks for expired leases this often, in microseconds.
 const EVERY_US: i64 = 1_000_000;
 /// Written into the dead letters as the one who moved them.
@@ -64,7 +66,7 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
     }
     let mut expired = Vec::new();
     // Locked and read again: what its holder has extended meanwhile stays as it is.
-    let rows = db.run(&REAP, &[leases.expired.into(), timestamp(now).into()]);
+    let rows = db.run(&REAP, &[leases.expired.into(), timestamp(now).into(), (limit as i64).into()]);
     rows.each(|row| expired.push((Held::from_row(row), row.must::<TimestampWithTimeZone>(11).into_inner())));
     let mut recovered = 0;
     for (held, lease_until) in &expired {
@@ -77,7 +79,7 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
 
 /// What a look at the leases found.
 struct Leases {
-    /// The first that have expired.
+    /// The first that have expired, more than are wanted: some may be locked.
     expired: Vec<Uuid>,
     /// When there will be another, as things stand; a moment in the past if there is one already.
     next: Micros,
@@ -107,7 +109,7 @@ impl Leases {
         expired.sort_unstable_by_key(|(until, id)| (*until, *id.as_bytes()));
         // One that is left over, or that another session has locked, is worth another look.
         next = expired.first().map_or(next, |(until, _)| *until);
-        Leases { expired: expired.into_iter().take(limit).map(|(_, id)| id).collect(), next }
+        Leases { expired: expired.into_iter().take(limit + LOCKED_AT_MOST).map(|(_, id)| id).collect(), next }
     }
 }
 

@@ -14,6 +14,7 @@ use agentq_core::{budget, lane};
 use pgrx::prelude::*;
 use pgrx::{PgAtomic, PgLwLock, pg_shmem_init};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Keys that can be in use at once in the whole server.
@@ -339,19 +340,25 @@ pub fn waited_for() -> Option<Vec<String>> {
     if board.is_crowded(me) {
         return None;
     }
-    Some(board.counters.waited_for(me).map(str::to_owned).collect())
+    let mut keys: Vec<String> = board.counters.waited_for(me).map(str::to_owned).collect();
+    for key in entered(|key| !key.starts_with(lane::START)) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    Some(keys)
 }
 
 /// Whether jobs may wait in lanes of their own.
 pub fn has_lanes() -> bool {
-    LANES_WAITED_IN.get().load(SeqCst) || !entered_lanes().is_empty()
+    LANES_WAITED_IN.get().load(SeqCst) || !entered(|key| key.starts_with(lane::START)).is_empty()
 }
 
-/// The lanes into which this transaction has put jobs: nobody else knows of them yet.
-fn entered_lanes() -> Vec<String> {
-    let is_lane = |change: &&Change| change.what == What::Blocked && change.key.starts_with(lane::START);
+/// The keys and lanes of this kind for which this transaction has made jobs wait: nobody else knows of them yet.
+fn entered(is_meant: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let entered = |change: &&Change| change.what == What::Blocked && is_meant(&change.key);
     TRANSACTION.with_borrow(|transaction| {
-        transaction.changes.iter().filter(is_lane).map(|change| change.key.clone()).collect()
+        transaction.changes.iter().filter(entered).map(|change| change.key.clone()).collect()
     })
 }
 
@@ -376,7 +383,7 @@ pub fn lanes(
     };
     let mut found = board.counters.lanes(me, queue, most, may);
     let turn = board.counters.turn_without_key(me, queue);
-    for name in entered_lanes() {
+    for name in entered(|key| key.starts_with(lane::START)) {
         if !found.iter().any(|other| other.lane == name)
             && let Some(lane) = lane::Lane::parse(&name).filter(|lane| lane.queue_id == queue)
             && may(&board.counters, lane)

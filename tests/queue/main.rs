@@ -22,6 +22,7 @@ mod idempotency;
 mod insight;
 mod job_queue_view;
 mod lease;
+mod life;
 mod limits;
 mod marks;
 mod model;

@@ -14,6 +14,7 @@ pub mod gauges;
 pub mod input;
 pub mod jsonb;
 pub mod lane;
+pub mod life;
 pub mod limits;
 pub mod mark;
 pub mod name;

@@ -5,4 +5,5 @@ FROM agentq.job_lease l
 JOIN agentq.job j ON j.job_id = l.job_id
 WHERE l.job_id = ANY ($1) AND l.lease_until <= $2
 ORDER BY l.lease_until
+LIMIT $3
 FOR UPDATE OF l SKIP LOCKED
