@@ -1,5 +1,6 @@
 //! The figures to reach: what is measured, what it has to be, and whether it is.
 
+use crate::fairness::FAIR_SHARE;
 use crate::growth::{self, Measure};
 use crate::options::Options;
 use crate::pinned::Pinned;
@@ -186,6 +187,11 @@ fn engine(r: &Results) -> Vec<Figure> {
         at_least(0.95, "enqueue with NOTIFY ÷ without, 16 clients", found.map(|engine| engine.notify)),
         at_least(0.90, "claim+ack under a global limit ÷ without", r.limits.as_ref().map(|limits| limits.global)),
         at_least(0.80, "claim+ack under a limit per tenant ÷ without", r.limits.as_ref().map(|limits| limits.tenants)),
+        at_most(
+            1.1,
+            "jobs begun until 99 small tenants are through, beside one of 100,000 jobs, ÷ their fair share",
+            r.fairness.as_ref().map(|found| found.begun / FAIR_SHARE),
+        ),
     ]
 }
 

@@ -10,6 +10,7 @@ mod cluster;
 mod cpu;
 mod databases;
 mod engine;
+mod fairness;
 mod figures;
 mod growth;
 mod latency;
@@ -154,6 +155,7 @@ fn plan(bench: &Bench) -> Vec<Task> {
         tasks.extend(wal::tasks(bench));
         tasks.push(engine::task(bench));
         tasks.push(limits::task(bench));
+        tasks.push(fairness::task(bench));
         tasks.extend(latency::tasks(bench));
         tasks.extend(growth::tasks(bench));
         tasks.push(space::task(bench));

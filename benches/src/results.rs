@@ -2,6 +2,7 @@
 //! them is used, because what disturbs the machine disturbs a round as a whole.
 
 use crate::engine::Engine;
+use crate::fairness::Fairness;
 use crate::growth::Growth;
 use crate::latency::Latency;
 use crate::limits::Limits;
@@ -36,6 +37,7 @@ pub struct Results {
     pub wal: Vec<(String, Wal)>,
     pub engine: Option<Engine>,
     pub limits: Option<Limits>,
+    pub fairness: Option<Fairness>,
     pub growth: Growth,
     pub latency: Vec<Latency>,
     pub space: Option<Space>,

@@ -370,18 +370,21 @@ impl Claim<'_> {
             }
             held.len() >= room || self.found_late.get()
         };
-        let own = turns.parts(&lanes, room, true);
-        let is_first = own.is_some();
-        let mut first = own.and_then(|parts| parts.into_iter().next()).unwrap_or_else(|| Part::of(lanes.clone()));
+        let own = turns.first_part(&lanes, room);
+        let takes_turns = own.is_some();
+        let mut first = own.unwrap_or_else(|| Part::of(lanes.clone()));
         let mut blocked = keys.chunks(limits::OPEN_AT_ONCE).map(|keys| Lane::blocked(&lanes, keys));
         first.lanes.extend(blocked.next().into_iter().flatten());
         let mut done = read(first, &mut held);
+        // Those without a fairness key may have had nothing: then it is the turn of another.
+        if takes_turns && !done {
+            done = turns.first_part(&lanes, room).is_some_and(|part| read(part, &mut held));
+        }
         for lanes in blocked {
             done = done || read(Part::of(lanes), &mut held);
         }
-        if is_first && !done {
-            let others = turns.parts(&lanes, room, false).unwrap_or_default();
-            others.into_iter().any(|part| read(part, &mut held));
+        if takes_turns && !done {
+            turns.all_parts(&lanes).into_iter().any(|part| read(part, &mut held));
         }
         if held.is_empty() && !self.found_late.get() {
             leases.let_go();

@@ -43,7 +43,7 @@ impl Part {
 /// Groups have had these shares of their turns. Those without a fairness key that had nothing, in these lanes, do not
 /// make up for it later.
 pub fn served<'a>(shares: &BTreeMap<Group, u64>, empty: impl Iterator<Item = &'a Lane>) {
-    if shares.is_empty() || !is_preloaded() {
+    if !is_preloaded() {
         return;
     }
     for ((queue, group), share) in shares {
@@ -66,36 +66,39 @@ pub struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// The parts in which these lanes, and those of their own in their queues, are to be read: the groups whose turn
-    /// it is, so many, and then the others. None: there are no lanes but these.
-    pub fn parts(&self, lanes: &[Lane], limit: usize, first: bool) -> Option<Vec<Part>> {
+    /// These lanes and those of their own in their queues, of the groups whose turn it is, so many. None: there are no
+    /// lanes but these.
+    pub fn first_part(&self, lanes: &[Lane], limit: usize) -> Option<Part> {
+        self.parts(lanes, limit.clamp(1, GROUPS_AT_ONCE), false).into_iter().next()
+    }
+
+    /// All of them, in parts.
+    pub fn all_parts(&self, lanes: &[Lane]) -> Vec<Part> {
+        self.parts(lanes, GROUPS_AT_ONCE, true)
+    }
+
+    fn parts(&self, lanes: &[Lane], at_once: usize, all: bool) -> Vec<Part> {
         if lanes.is_empty() || !self.are_there_any() {
-            return None;
+            return Vec::new();
         }
-        let most = if first { limit.clamp(1, GROUPS_AT_ONCE) } else { usize::MAX };
         let mut queues: Vec<i32> = lanes.iter().map(|lane| lane.queue.queue_id).collect();
         queues.dedup();
-        let mut found = Vec::new();
-        for queue in queues {
-            let (turns, without_key) = self.lanes_of(queue, most);
-            found.push((queue, turns, without_key));
-        }
+        let lanes_of = |queue: i32| {
+            let (turns, without_key) = self.lanes_of(queue, if all { usize::MAX } else { at_once });
+            (queue, turns, without_key)
+        };
+        let found: Vec<(i32, Vec<Turn>, u64)> = queues.into_iter().map(lanes_of).collect();
         if found.iter().all(|(_, turns, _)| turns.is_empty()) {
-            return None;
+            return Vec::new();
         }
         let ranks = found.iter().map(|(queue, turns, without_key)| ranks(*queue, turns, *without_key));
         let ranks: Vec<Vec<(Group, u64)>> = ranks.collect();
-        let longest = ranks.iter().map(Vec::len).max().unwrap_or_default();
-        let at_once = if first { most } else { GROUPS_AT_ONCE };
-        let mut parts = Vec::new();
-        for begin in (0..longest).step_by(at_once) {
+        let longest = if all { ranks.iter().map(Vec::len).max().unwrap_or_default() } else { 1 };
+        let part = |begin: usize| {
             let chosen: Vec<&(Group, u64)> = ranks.iter().flat_map(|r| r.iter().skip(begin).take(at_once)).collect();
-            parts.push(self.part(lanes, &found, &chosen));
-            if first {
-                break;
-            }
-        }
-        Some(parts)
+            self.part(lanes, &found, &chosen)
+        };
+        (0..longest).step_by(at_once).map(part).collect()
     }
 
     fn part(&self, lanes: &[Lane], found: &[(i32, Vec<Turn>, u64)], chosen: &[&(Group, u64)]) -> Part {

@@ -401,7 +401,7 @@ pub fn served(queue: i32, group: u32, share: u64) {
 
 /// Those without a fairness key had nothing when their turn came.
 pub fn passed_over(queue: i32) {
-    BOARD.exclusive().counters.passed_over(my_database(), queue, 0);
+    BOARD.exclusive().counters.passed_over(my_database(), queue);
 }
 
 /// Applies what a transaction that has committed did, beyond what counts already.

@@ -3,7 +3,7 @@
 use crate::options::Options;
 use crate::results::Results;
 use crate::systems::AGENTQ;
-use crate::{engine, latency, limits, pinned, space, wal};
+use crate::{engine, fairness, latency, limits, pinned, space, wal};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 
@@ -58,6 +58,12 @@ pub fn text(results: &Results, options: &Options) -> Result<String, fmt::Error> 
     if let Some(found) = &results.limits {
         lines.add(limits::NAME, AGENTQ, 1, "global_limit_ratio", found.global)?;
         lines.add(limits::NAME, AGENTQ, 1, "tenant_limit_ratio", found.tenants)?;
+    }
+    if let Some(found) = &results.fairness {
+        lines.add(fairness::NAME, AGENTQ, 1, "begun_until_small_are_through", found.begun)?;
+        lines.add(fairness::NAME, AGENTQ, 1, "small_are_through_ms", found.drained_ms)?;
+        lines.add(fairness::NAME, AGENTQ, 1, "small_are_through_without_turns_ms", found.without_ms)?;
+        lines.add(fairness::NAME, AGENTQ, 1, "speed_ratio", found.speed)?;
     }
     if let Some(found) = &results.engine {
         let figures = [

@@ -48,8 +48,7 @@ pub struct Counters<const N: usize> {
     databases: [u32; N],
     names: [Name; N],
     active: [i64; N],
-    /// Side by side, because they are all looked at to find those that are not 0. For a moment below 0, when
-    /// one that left is told before it came.
+    /// For a moment below 0, when one that left is told before it came.
     blocked: [i32; N],
     /// What the job wanted that was refused last.
     needed: [i64; N],
@@ -57,9 +56,13 @@ pub struct Counters<const N: usize> {
     queues: [i32; N],
     groups: [u32; N],
     turns: [u64; N],
-    /// Keys, and lanes, for which jobs wait, in the whole server.
-    keys_waited_for: u32,
-    lanes_waited_in: u32,
+    /// The places at which jobs wait, without gaps, so that nobody has to look at all places; and where each stands
+    /// in this list.
+    waiting: [u32; N],
+    stands_at: [u32; N],
+    waiting_count: usize,
+    /// How many of them are lanes.
+    lanes_waited_in: usize,
 }
 
 impl<const N: usize> Default for Counters<N> {
@@ -73,7 +76,9 @@ impl<const N: usize> Default for Counters<N> {
             queues: [0; N],
             groups: [0; N],
             turns: [0; N],
-            keys_waited_for: 0,
+            waiting: [0; N],
+            stands_at: [0; N],
+            waiting_count: 0,
             lanes_waited_in: 0,
         }
     }
@@ -119,16 +124,33 @@ impl<const N: usize> Counters<N> {
 
     /// Whether jobs wait for any key, or in any lane.
     pub fn is_waited(&self) -> (bool, bool) {
-        (self.keys_waited_for > 0, self.lanes_waited_in > 0)
+        (self.waiting_count > self.lanes_waited_in, self.lanes_waited_in > 0)
+    }
+
+    /// The places of a database at which jobs wait: of keys, which have no queue, or of the lanes of a queue.
+    fn waiting(&self, database: u32, queue: i32) -> impl Iterator<Item = usize> {
+        let places = self.waiting[..self.waiting_count].iter().map(|place| *place as usize);
+        places.filter(move |place| self.databases[*place] == database && self.queues[*place] == queue)
     }
 
     /// The keys of a database for which jobs wait.
     pub fn waited_for(&self, database: u32) -> impl Iterator<Item = &str> {
-        let end = if self.keys_waited_for > 0 { N } else { 0 };
-        let here = move |place: &usize| {
-            self.blocked[*place] > 0 && self.databases[*place] == database && self.queues[*place] == 0
-        };
-        (0..end).filter(here).map(|place| self.names[place].as_str())
+        self.waiting(database, 0).map(|place| self.names[place].as_str())
+    }
+
+    fn begin_waiting(&mut self, place: usize) {
+        self.waiting[self.waiting_count] = place as u32;
+        self.stands_at[place] = self.waiting_count as u32;
+        self.waiting_count += 1;
+        self.lanes_waited_in += usize::from(self.queues[place] != 0);
+    }
+
+    fn end_waiting(&mut self, place: usize) {
+        let (at, last) = (self.stands_at[place] as usize, self.waiting[self.waiting_count - 1]);
+        self.waiting[at] = last;
+        self.stands_at[last as usize] = at as u32;
+        self.waiting_count -= 1;
+        self.lanes_waited_in -= usize::from(self.queues[place] != 0);
     }
 
     /// Takes so much of each, or nothing and says of which there is not enough.
@@ -163,14 +185,15 @@ impl<const N: usize> Counters<N> {
         let Some(place) = self.find_or_make(slot) else { return false };
         let before = self.blocked[place] > 0;
         self.blocked[place] += change;
-        let after = self.blocked[place] > 0;
-        if before != after {
-            let is_lane = self.queues[place] != 0;
-            let waited = if is_lane { &mut self.lanes_waited_in } else { &mut self.keys_waited_for };
-            *waited = waited.saturating_add_signed(if after { 1 } else { -1 });
-            if is_lane && after {
-                self.begin_turn(place);
+        match (before, self.blocked[place] > 0) {
+            (false, true) => {
+                if self.queues[place] != 0 {
+                    self.turns[place] = self.first_turn(place);
+                }
+                self.begin_waiting(place);
             }
+            (true, false) => self.end_waiting(place),
+            _ => {}
         }
         true
     }
@@ -187,9 +210,7 @@ impl<const N: usize> Counters<N> {
     pub fn clear(&mut self, database: u32) {
         for place in (0..N).filter(|place| self.databases[*place] == database).collect::<Vec<_>>() {
             if self.blocked[place] > 0 {
-                let is_lane = self.queues[place] != 0;
-                let waited = if is_lane { &mut self.lanes_waited_in } else { &mut self.keys_waited_for };
-                *waited = waited.saturating_sub(1);
+                self.end_waiting(place);
             }
             (self.databases[place], self.names[place], self.queues[place]) = (0, Name::NONE, 0);
             (self.active[place], self.blocked[place]) = (0, 0);
@@ -201,46 +222,32 @@ impl<const N: usize> Counters<N> {
 impl<const N: usize> Counters<N> {
     /// The least that any other group of the queue in which jobs wait has had.
     fn floor(&self, database: u32, queue: i32, group: u32) -> Option<u64> {
-        let others = (0..N).filter(|place| {
-            self.blocked[*place] > 0
-                && self.queues[*place] == queue
-                && self.databases[*place] == database
-                && self.groups[*place] != group
-        });
+        let others = self.waiting(database, queue).filter(|place| self.groups[*place] != group);
         others.map(|place| self.turns[place]).min()
     }
 
-    /// Jobs have come where none were: what was not asked for meanwhile is not made up for.
-    fn begin_turn(&mut self, place: usize) {
+    /// Where a lane begins into which jobs have come: with its group, or with the others, because what was not asked
+    /// for meanwhile is not made up for.
+    fn first_turn(&self, place: usize) -> u64 {
         let (database, queue, group) = (self.databases[place], self.queues[place], self.groups[place]);
-        let same = |other: &usize| {
-            self.queues[*other] == queue && self.groups[*other] == group && self.databases[*other] == database
-        };
-        let waits = |other: &usize| *other != place && self.blocked[*other] > 0;
-        // All lanes of a group stand at the same turn.
-        self.turns[place] = match (0..N).filter(same).find(waits) {
-            Some(other) => self.turns[other],
-            None => {
-                let own = (0..N).filter(same).map(|other| self.turns[other]).max().unwrap_or_default();
-                own.max(self.floor(database, queue, group).unwrap_or_default())
-            }
-        };
+        let of_group = self.waiting(database, queue).find(|other| self.groups[*other] == group);
+        of_group.map_or_else(
+            || self.turns[place].max(self.floor(database, queue, group).unwrap_or_default()),
+            |other| self.turns[other],
+        )
     }
 
     /// The lanes of a queue in which jobs wait, of those groups that have had least, so many at most; the least first.
     pub fn lanes(&self, database: u32, queue: i32, most: usize, may: impl Fn(&Self, Lane<'_>) -> bool) -> Vec<Turn> {
-        let here = |place: &usize| {
-            self.blocked[*place] > 0 && self.queues[*place] == queue && self.databases[*place] == database
-        };
         let may = |place: usize| Lane::parse(self.names[place].as_str()).is_some_and(|lane| may(self, lane));
         // With the greatest on top. Few have to be asked for their names.
         let mut best: BinaryHeap<(u64, u32)> = BinaryHeap::new();
-        for place in (0..N).filter(here) {
+        for place in self.waiting(database, queue) {
             let group = (self.turns[place], self.groups[place]);
-            if best.len() == most && best.peek().is_some_and(|greatest| group >= *greatest) {
+            if best.len() >= most && best.peek().is_some_and(|greatest| group >= *greatest) {
                 continue;
             }
-            if !best.iter().any(|other| *other == group) && may(place) {
+            if (most == usize::MAX || !best.iter().any(|other| *other == group)) && may(place) {
                 best.push(group);
                 if best.len() > most {
                     best.pop();
@@ -254,7 +261,7 @@ impl<const N: usize> Counters<N> {
             group: self.groups[place],
             lane: self.names[place].as_str().to_owned(),
         };
-        let mut lanes: Vec<Turn> = (0..N).filter(here).filter(chosen).map(turn).collect();
+        let mut lanes: Vec<Turn> = self.waiting(database, queue).filter(chosen).map(turn).collect();
         lanes.sort();
         lanes
     }
@@ -267,24 +274,26 @@ impl<const N: usize> Counters<N> {
 
     /// A group has had so much of its turn.
     pub fn served(&mut self, database: u32, queue: i32, group: u32, share: u64) {
-        if group == 0 && self.find(Slot { database, key: &without_key(queue) }).is_none() {
-            let turn = self.turn_without_key(database, queue);
+        if group == 0 {
+            let turn = self.turn_without_key(database, queue) + share;
             if let Some(place) = self.find_or_make(Slot { database, key: &without_key(queue) }) {
                 self.turns[place] = turn;
             }
         }
-        for place in 0..N {
+        for number in 0..self.waiting_count {
+            let place = self.waiting[number] as usize;
             if self.queues[place] == queue && self.groups[place] == group && self.databases[place] == database {
                 self.turns[place] += share;
             }
         }
     }
 
-    /// A group had nothing when its turn came: it is not made up for later.
-    pub fn passed_over(&mut self, database: u32, queue: i32, group: u32) {
-        let (turn, floor) = (self.turn_without_key(database, queue), self.floor(database, queue, group));
-        if let Some(floor) = floor.filter(|floor| group == 0 && *floor > turn) {
-            self.served(database, queue, group, floor - turn);
+    /// Those without a fairness key had nothing when their turn came: it is not made up for later, and they are asked
+    /// again when the others have had theirs.
+    pub fn passed_over(&mut self, database: u32, queue: i32) {
+        let turn = self.turn_without_key(database, queue);
+        if let Some(floor) = self.floor(database, queue, 0) {
+            self.served(database, queue, 0, (floor + TURN).saturating_sub(turn));
         }
     }
 }
