@@ -6,7 +6,8 @@ ALTER TABLE agentq.limit_rule
     ADD COLUMN burst integer,
     ADD COLUMN algorithm text,
     ADD COLUMN weight double precision,
-    ADD CONSTRAINT limit_rule_rate_check CHECK (rate >= 0 AND per_seconds > 0 AND burst >= 0 AND weight > 0),
+    ADD COLUMN max_age_seconds double precision,
+    ADD CONSTRAINT limit_rule_rate_check CHECK (rate >= 0 AND per_seconds > 0 AND burst >= 0 AND weight > 0 AND max_age_seconds >= 0),
     ADD CONSTRAINT limit_rule_algorithm_check CHECK (algorithm IN ('token_bucket', 'sliding_window'));
 COMMENT ON TABLE agentq.limit_rule IS 'How many jobs with a key may be held at once, or begun in a time. Set with fn_limit_set. A key that ends with * is a rule for each key that begins so.';
 COMMENT ON COLUMN agentq.limit_rule.rate IS 'Jobs, or weights of jobs, that may be begun in per_seconds; NULL: any number.';
@@ -14,6 +15,7 @@ COMMENT ON COLUMN agentq.limit_rule.per_seconds IS 'In how long; NULL: one secon
 COMMENT ON COLUMN agentq.limit_rule.burst IS 'What a token bucket lets through at once after a pause; NULL: as much as rate.';
 COMMENT ON COLUMN agentq.limit_rule.algorithm IS 'token_bucket: a burst, and then an even rate. sliding_window: no more than rate in any stretch of per_seconds. NULL: token_bucket.';
 COMMENT ON COLUMN agentq.limit_rule.weight IS 'The share of jobs with this fairness key, beside others; NULL: 1.';
+COMMENT ON COLUMN agentq.limit_rule.max_age_seconds IS 'New jobs are deferred while the oldest that may run has waited longer; NULL: for any time.';
 
 -- What has been begun under a rate, as the engine writes it down every second.
 CREATE TABLE agentq.limit_gauge (

@@ -13,10 +13,11 @@ CREATE TABLE agentq.limit_rule (
     burst           integer,
     algorithm       text,
     weight          double precision,
+    max_age_seconds double precision,
     CONSTRAINT limit_rule_pkey PRIMARY KEY (limit_key),
     CONSTRAINT limit_rule_key_check CHECK (btrim(limit_key) <> '' AND octet_length(limit_key) <= 100),
     CONSTRAINT limit_rule_numbers_check CHECK (max_concurrent >= 0 AND max_pending >= 0 AND taken_by_hand >= 0 AND pending_by_hand >= 0),
-    CONSTRAINT limit_rule_rate_check CHECK (rate >= 0 AND per_seconds > 0 AND burst >= 0 AND weight > 0),
+    CONSTRAINT limit_rule_rate_check CHECK (rate >= 0 AND per_seconds > 0 AND burst >= 0 AND weight > 0 AND max_age_seconds >= 0),
     CONSTRAINT limit_rule_algorithm_check CHECK (algorithm IN ('token_bucket', 'sliding_window'))
 );
 COMMENT ON TABLE agentq.limit_rule IS 'How many jobs with a key may be held at once, or begun in a time. Set with fn_limit_set. A key that ends with * is a rule for each key that begins so.';
@@ -33,6 +34,7 @@ COMMENT ON COLUMN agentq.limit_rule.per_seconds IS 'In how long; NULL: one secon
 COMMENT ON COLUMN agentq.limit_rule.burst IS 'What a token bucket lets through at once after a pause; NULL: as much as rate.';
 COMMENT ON COLUMN agentq.limit_rule.algorithm IS 'token_bucket: a burst, and then an even rate. sliding_window: no more than rate in any stretch of per_seconds. NULL: token_bucket.';
 COMMENT ON COLUMN agentq.limit_rule.weight IS 'The share of jobs with this fairness key, beside others; NULL: 1.';
+COMMENT ON COLUMN agentq.limit_rule.max_age_seconds IS 'New jobs are deferred while the oldest that may run has waited longer; NULL: for any time.';
 
 CREATE TRIGGER limit_rule_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.limit_rule
     FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();

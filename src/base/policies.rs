@@ -62,6 +62,7 @@ pub struct LimitRow {
     pub burst: Option<u32>,
     pub algorithm: Option<String>,
     pub weight: Option<f64>,
+    pub max_age_seconds: Option<f64>,
 }
 
 impl LimitRow {
@@ -72,8 +73,8 @@ impl LimitRow {
             burst: self.burst.unwrap_or(amount),
             is_window: self.algorithm.as_deref() == Some("sliding_window"),
         });
-        let LimitRow { limit_key, max_concurrent, max_pending, taken_by_hand, weight, .. } = self;
-        (limit_key, Rule { max_concurrent, max_pending, taken_by_hand, rate, weight })
+        let LimitRow { limit_key, max_concurrent, max_pending, taken_by_hand, weight, max_age_seconds, .. } = self;
+        (limit_key, Rule { max_concurrent, max_pending, max_age_seconds, taken_by_hand, rate, weight })
     }
 }
 

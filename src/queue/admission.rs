@@ -1,13 +1,13 @@
 //! Whether new work is let in: the bounds on how many jobs may wait, by the keys of limits.
 //!
-//! What waits is counted at most once a second in each session, because counting costs as much as there
-//! is. So a bound may be passed by what all producers enqueue in a second.
+//! What waits is counted at most once a second in each session, and less often where that takes long, because
+//! counting costs as much as there is. So a bound may be passed by what all producers enqueue meanwhile.
 
 use super::budgets;
 use super::limits::Worker;
 use super::new_job::NewJob;
 use super::submitted;
-use crate::base::clock::{self, Micros};
+use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
@@ -21,39 +21,71 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 statement!(PENDING, "sql/pending.sql", [TEXTARRAYOID], freely);
+statement!(OLDEST, "sql/oldest.sql", [TEXTOID, TIMESTAMPTZOID], freely);
 
+/// What was counted is believed for so long, in microseconds, or for so many times as long as counting took.
 const KEPT_US: i64 = 1_000_000;
+const KEPT_TIMES: i64 = 20;
+
+/// Something that was counted, and until when it is believed.
+#[derive(Clone, Copy, Default)]
+struct Kept<T> {
+    value: T,
+    from: Micros,
+    until: Micros,
+}
+
+impl<T: Copy> Kept<T> {
+    /// A test that moves its clock counts anew.
+    fn is_believed(&self, now: Micros) -> bool {
+        (self.from..self.until).contains(&now)
+    }
+
+    fn count(count: impl FnOnce() -> T) -> Kept<T> {
+        let (from, began) = (clock::now(), clock::real_now());
+        let value = count();
+        Kept { value, from, until: from + KEPT_US.max((clock::real_now() - began) * KEPT_TIMES) }
+    }
+}
 
 #[derive(Default)]
 struct Counted {
-    at: Micros,
-    pending: HashMap<String, i64>,
-    /// Jobs finished per second.
-    rate: f64,
+    /// How many wait, and how many are finished per second.
+    pending: HashMap<String, Kept<(i64, f64)>>,
+    /// How long the oldest job that may run has waited, in seconds.
+    oldest: HashMap<String, Kept<f64>>,
 }
 
 thread_local!(static COUNTED: RefCell<Counted> = RefCell::default());
 
-/// What waits with this key, as of the last second, with what this session has let in since.
-fn pending(key: &str, new: i64) -> (i64, f64) {
-    let now = clock::real_now();
-    COUNTED.with_borrow_mut(|counted| {
-        if now - counted.at > KEPT_US {
-            *counted = Counted { at: now, ..Counted::default() };
-        }
-        if !counted.pending.contains_key(key) {
-            let (found, rate) = db::connect(|db| {
+/// How long the oldest job with this key that may run has waited.
+fn oldest(key: &str, now: Micros) -> f64 {
+    let known = COUNTED.with_borrow(|counted| counted.oldest.get(key).copied());
+    let kept = known.filter(|kept| kept.is_believed(now)).unwrap_or_else(|| {
+        Kept::count(|| {
+            let read = |db: &db::Db| db.run(&OLDEST, &[key.into(), timestamp(now).into()]).get::<f64>(1);
+            db::connect(read).unwrap_or_default()
+        })
+    });
+    COUNTED.with_borrow_mut(|counted| counted.oldest.insert(key.to_owned(), kept));
+    kept.value
+}
+
+/// What waits with this key, as last counted, with what this session has let in since.
+fn pending(key: &str, now: Micros, new: i64) -> (i64, f64) {
+    let known = COUNTED.with_borrow(|counted| counted.pending.get(key).copied());
+    let mut kept = known.filter(|kept| kept.is_believed(now)).unwrap_or_else(|| {
+        Kept::count(|| {
+            db::connect(|db| {
                 let row = db.run(&PENDING, &[vec![key.to_owned()].into()]);
                 (row.must::<i64>(1), row.must::<f64>(2))
-            });
-            counted.pending.insert(key.to_owned(), found);
-            counted.rate = rate;
-        }
-        let waiting = counted.pending.entry(key.to_owned()).or_default();
-        let before = *waiting;
-        *waiting += new;
-        (before, counted.rate)
-    })
+            })
+        })
+    });
+    let before = kept.value;
+    kept.value.0 += new;
+    COUNTED.with_borrow_mut(|counted| counted.pending.insert(key.to_owned(), kept));
+    before
 }
 
 /// What becomes of a job that is to be enqueued; `new`: 1 if it is counted as let in.
@@ -64,7 +96,8 @@ pub fn verdict(settings: &Settings, job: &NewJob<'_>, new: i64) -> Verdict {
     let nobody = Worker { owner: "", worker_type: None };
     let mut keys = nobody.wide_keys(&job.queue.queue, Some(job.kind));
     keys.extend(job.terms.limit_keys.iter().cloned());
-    if let Some(reason) = budgets::refusal(settings, &keys, &job.terms.cost, clock::now()) {
+    let now = clock::now();
+    if let Some(reason) = budgets::refusal(settings, &keys, &job.terms.cost, now) {
         return Verdict::Refuse { reason };
     }
     let mut bounded = Vec::new();
@@ -73,8 +106,13 @@ pub fn verdict(settings: &Settings, job: &NewJob<'_>, new: i64) -> Verdict {
         if rule.max_concurrent == Some(0) {
             return Verdict::Refuse { reason: format!("the limit {key} lets no job through") };
         }
+        if let Some(most) = rule.max_age_seconds
+            && let Some(defer) = admission::aged(&key, oldest(&key, now), most)
+        {
+            return defer;
+        }
         if let Some(most) = rule.max_pending {
-            let (waiting, rate) = pending(&key, 0);
+            let (waiting, rate) = pending(&key, now, 0);
             if let Some(defer) = admission::bounded(&key, waiting, i64::from(most), rate) {
                 return defer;
             }
@@ -83,7 +121,7 @@ pub fn verdict(settings: &Settings, job: &NewJob<'_>, new: i64) -> Verdict {
     }
     // Let in, and so counted, under every one of them.
     for key in &bounded {
-        pending(key, new);
+        pending(key, now, new);
     }
     Verdict::Accept
 }

@@ -618,14 +618,18 @@ struct Found<'a, 'b> {
 impl Found<'_, '_> {
     /// Passes a job through its gates, or says which is closed.
     fn pass(&mut self, claim: &Claim<'_>, lane: &Lane, taken: &Taken, body: &Scan<'_>) -> Result<Passed, String> {
-        let Some(gates) = self.gates else { return Ok(Passed::default()) };
+        let worker = claim.worker().own_keys();
+        let Some(gates) = self.gates else {
+            let limits = if self.leases.has(job_lease::limits) { worker } else { Vec::new() };
+            return Ok(Passed { limits, ..Passed::default() });
+        };
         let wide = claim.worker().wide_keys(&lane.queue.queue, Some(&taken.place.job_kind));
         let mut keys: Vec<(String, u32)> = wide.into_iter().map(|key| (key, 1)).collect();
         if !body.is_null(job::limit_keys) {
             let weights = body.ints(job::limit_weights).into_iter().map(|weight| weight as u32);
             keys.extend(body.texts(job::limit_keys).into_iter().zip(weights.chain(std::iter::repeat(1))));
         }
-        gates.pass(&Wishes { keys, cost: budgets::cost_of(body) })
+        gates.pass(&Wishes { worker, keys, cost: budgets::cost_of(body) })
     }
 }
 

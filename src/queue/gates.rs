@@ -92,6 +92,8 @@ pub fn count_first() -> bool {
 
 /// What a job wants.
 pub struct Wishes {
+    /// The keys of its worker: its lease names them also where there is no rule, so that a later one counts it.
+    pub worker: Vec<String>,
     /// The keys that it has, each with its weight.
     pub keys: Vec<(String, u32)>,
     /// What it is expected to cost, in millionths of each unit.
@@ -231,7 +233,9 @@ impl<'a> Gates<'a> {
             most: *most,
             amount: reserved.amount,
         });
-        let wanted: Vec<Wanted<'_>> = slots.chain(budgeted).collect();
+        let unruled: Vec<&String> = job.worker.iter().filter(|key| self.rules.slots(key).is_none()).collect();
+        let named = unruled.iter().map(|key| Wanted { key, most: i64::MAX, amount: 1 });
+        let wanted: Vec<Wanted<'_>> = slots.chain(budgeted).chain(named).collect();
         let wishes: Vec<Wish<'_>> =
             ruled.iter().map(|(key, weight, rule)| Wish { key, rate: rule.rate, weight: *weight }).collect();
         match &mut self.counted {
@@ -244,8 +248,9 @@ impl<'a> Gates<'a> {
             }
             Some(counted) => counted.take(&wishes, &wanted, self.now)?,
         }
+        let limited = ruled.iter().filter(|(_, _, rule)| rule.max_concurrent.is_some()).map(|rule| rule.0.to_owned());
         Ok(Passed {
-            limits: ruled.iter().filter(|(_, _, rule)| rule.max_concurrent.is_some()).map(|r| r.0.to_owned()).collect(),
+            limits: limited.chain(unruled.into_iter().cloned()).collect(),
             reserved: reserved.iter().map(|(reserved, _)| reserved.text()).collect(),
         })
     }
@@ -336,6 +341,7 @@ pub fn rules_in_force(settings: &Settings) -> Option<Rules> {
                 burst: number(limit_rule::burst),
                 algorithm: (!row.is_null(limit_rule::algorithm)).then(|| row.text(limit_rule::algorithm)),
                 weight: row.maybe_float(limit_rule::weight),
+                max_age_seconds: row.maybe_float(limit_rule::max_age_seconds),
             }
             .rule(),
         );

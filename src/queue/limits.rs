@@ -322,7 +322,17 @@ fn check(limit: Value) -> Result<Value, Refusal> {
     let Value::Object(map) = &limit else {
         return Err(payload::refuse_not_object("p_limit", "this"));
     };
-    let known = ["max_concurrent", "max_pending", "rate", "per_seconds", "burst", "algorithm", "weight", "description"];
+    let known = [
+        "max_concurrent",
+        "max_pending",
+        "max_age_seconds",
+        "rate",
+        "per_seconds",
+        "burst",
+        "algorithm",
+        "weight",
+        "description",
+    ];
     input::known_options("p_limit", map.keys(), &known)?;
     check_rate(map)?;
     for key in ["max_concurrent", "max_pending", "rate", "burst"] {
@@ -349,7 +359,9 @@ pub fn check_description(map: &serde_json::Map<String, Value>) -> Result<(), Ref
 
 /// What a rule says of a rate, and of a share.
 fn check_rate(map: &serde_json::Map<String, Value>) -> Result<(), Refusal> {
-    for (key, least, most) in [("per_seconds", 0.001, 31_622_400.0), ("weight", 0.001, 1_000.0)] {
+    const YEAR: f64 = 31_622_400.0;
+    for (key, least, most) in [("per_seconds", 0.001, YEAR), ("max_age_seconds", 0.0, YEAR), ("weight", 0.001, 1_000.0)]
+    {
         let given = map.get(key).filter(|value| !value.is_null());
         if given.is_some_and(|value| !value.as_f64().is_some_and(|value| (least..=most).contains(&value))) {
             return Err(Refusal::new(

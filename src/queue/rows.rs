@@ -9,7 +9,7 @@ layout!(job_waiting: scheduled_at, job_id);
 layout!(job_lease: job_id, lease_token, lease_until, picked_at, started_at, keyed, lease_owner, cancel_reason; sometimes limits, reserved);
 layout!(job_done: job_id, lease_token, finished_at, picked_at, state, lease_owner, cancel_reason, result; sometimes outcome);
 layout!(job_key: idempotency_key, job_id);
-layout!(limit_rule: limit_key, max_concurrent, max_pending, taken_by_hand; sometimes rate, per_seconds, burst, algorithm, weight);
+layout!(limit_rule: limit_key, max_concurrent, max_pending, taken_by_hand; sometimes rate, per_seconds, burst, algorithm, weight, max_age_seconds);
 layout!(limit_gauge: limit_key, gauge);
 layout!(budget_spent: spent_at, amount, job_id, counter);
 layout!(budget_use: amount, counter);

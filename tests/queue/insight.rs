@@ -1,6 +1,6 @@
 //! Why a job waits, how hard the queue is pressed, and whether new work is let in.
 
-use crate::helpers::{claimed, enqueue_all, expect, id, refused};
+use crate::helpers::{claimed, enqueue_all, expect, id, refuse, refused};
 use agentq_tests::{Session, Value, database, json};
 
 #[track_caller]
@@ -179,6 +179,29 @@ fn whoever_keeps_vacuum_back_is_named() {
     let status = s.call("fn_backpressure_status()");
     let advice = status["recommendations"].to_string();
     assert!(advice.contains("forgotten") && advice.contains("end its transaction"), "{status}");
+}
+
+#[test]
+fn new_work_is_deferred_while_old_work_has_waited_too_long() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_limit_set('kind:a', '{\"max_age_seconds\": 60}')");
+    s.call("fn_limit_set('tenant:*', '{\"max_age_seconds\": 100}')");
+    let old = s.enqueue("a");
+    s.call("fn_job_enqueue('b', p_options => '{\"limit_keys\": [\"tenant:1\"]}')");
+    s.shift_clock(61);
+    let answer = s.call("fn_job_enqueue('a')");
+    assert_eq!((answer["ok"].clone(), answer["code"].clone()), (json!(false), json!("deferred")), "{answer}");
+    assert!(answer["retry_after_seconds"].as_i64().is_some_and(|seconds| seconds > 0), "{answer}");
+    let tenant = |number: i32| format!("fn_job_enqueue('c', p_options => '{{\"limit_keys\": [\"tenant:{number}\"]}}')");
+    expect(&mut s, "enqueued", &tenant(1));
+    s.shift_clock(101);
+    assert_eq!(s.call(&tenant(1))["code"], "deferred");
+    expect(&mut s, "enqueued", &tenant(2));
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{old}')"));
+    s.shift_clock(103);
+    expect(&mut s, "enqueued", "fn_job_enqueue('a')");
+    refuse(&mut s, "fn_limit_set('kind:a', '{\"max_age_seconds\": -1}')", "max_age_seconds must be");
 }
 
 #[test]

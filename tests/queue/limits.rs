@@ -294,6 +294,29 @@ fn a_new_limit_counts_what_is_held_and_waits_for_claims_in_flight() {
 }
 
 #[test]
+fn a_limit_of_workers_counts_what_they_held_before_it() {
+    let db = database();
+    let mut s = db.session();
+    let jobs: Vec<String> = (0..4).map(|_| s.enqueue("x")).collect();
+    let crew = ", p_options => '{\"worker_type\": \"crew\"}'";
+    for job in &jobs[..2] {
+        assert_eq!(id(&claim(&mut s, crew)), *job);
+    }
+    limit(&mut s, "worker_type:crew", 2);
+    assert_eq!(claim(&mut s, crew)["code"], "empty");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    assert_eq!(id(&claim(&mut s, crew)), jobs[2]);
+    assert_eq!(claim(&mut s, crew)["code"], "empty");
+    // Without any rule they come and go uncounted, and a new rule finds them again.
+    expect(&mut s, "removed", "fn_limit_remove('worker_type:crew')");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[1]));
+    assert_eq!(id(&claim(&mut s, crew)), jobs[3]);
+    limit(&mut s, "worker:crew:*", 1);
+    assert_counted(&mut s);
+    db.assert_sound();
+}
+
+#[test]
 fn a_freed_slot_wakes_a_waiting_claim() {
     let db = database();
     let mut s = db.session();

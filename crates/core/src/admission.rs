@@ -31,6 +31,14 @@ pub fn bounded(key: &str, waiting: i64, most: i64, rate: f64) -> Option<Verdict>
     })
 }
 
+/// Defers if the oldest job that may run has waited longer than it may.
+pub fn aged(key: &str, oldest: f64, most: f64) -> Option<Verdict> {
+    (oldest > most).then(|| Verdict::Defer {
+        reason: format!("the oldest job under {key} has waited {oldest:.0} seconds, and no more than {most} may pass"),
+        retry_after: (oldest - most).clamp(SHORTEST_SECONDS, LONGEST_SECONDS).ceil() as i64,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +54,14 @@ mod tests {
         assert_eq!(after(109, 10.0), Some(10));
         assert_eq!(after(10, 0.0), Some(300));
         assert_eq!(after(1_000_000, 1.0), Some(300));
+    }
+
+    #[test]
+    fn a_job_is_deferred_while_others_have_waited_too_long() {
+        let after = |oldest| match aged("global", oldest, 60.0) {
+            Some(Verdict::Defer { retry_after, .. }) => Some(retry_after),
+            _ => None,
+        };
+        assert_eq!((after(60.0), after(60.5), after(100.0), after(9_999.0)), (None, Some(1), Some(40), Some(300)));
     }
 }

@@ -15,6 +15,8 @@ pub struct Rule {
     pub max_concurrent: Option<u32>,
     /// Jobs with this key that may wait at once.
     pub max_pending: Option<u32>,
+    /// How long the oldest that may run may have waited before new ones are deferred, in seconds.
+    pub max_age_seconds: Option<f64>,
     /// Slots that something else than a job holds.
     pub taken_by_hand: u32,
     pub rate: Option<Rate>,

@@ -9,9 +9,9 @@ SELECT coalesce(sum(CASE
            WHEN k.key LIKE 'kind:%' THEN (SELECT count(*) FROM agentq.job_ready r WHERE r.job_kind = substr(k.key, 6))
                + (SELECT count(*) FROM agentq.job_blocked b WHERE b.job_kind = substr(k.key, 6))
                + (SELECT count(*) FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.job_kind = substr(k.key, 6))
-           ELSE (SELECT count(*) FROM agentq.job j WHERE k.key = ANY (j.limit_keys)
-                     AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
-                     AND NOT EXISTS (SELECT FROM agentq.job_lease l WHERE l.job_id = j.job_id))
+           ELSE (SELECT count(*) FROM (SELECT job_id FROM agentq.job_ready UNION ALL SELECT job_id FROM agentq.job_waiting
+                                       UNION ALL SELECT job_id FROM agentq.job_blocked) p
+                 JOIN agentq.job j ON j.job_id = p.job_id WHERE k.key = ANY (j.limit_keys))
            END)::bigint, 0)::bigint,
        coalesce((SELECT (sum(m.finished) / nullif(sum(m.seconds), 0))::double precision
                  FROM (SELECT sum(finished) AS finished, max(period_seconds) AS seconds FROM agentq.metric
