@@ -108,8 +108,8 @@ BEGIN
         ORDER BY b.limit_key, b.unit
     LOOP
         v_at := greatest(v_at, v_key.ends_at);
-        v_gates := v_gates || jsonb_build_object('gate', 'budget', 'message', format('the budget of %s for each %s has %s %s left, and the job costs %s',
-                v_key.limit_key, v_key.period, v_key.remaining, v_key.unit, v_key.cost),
+        v_gates := v_gates || jsonb_build_object('gate', 'budget', 'message', format('the budget of %s %s has %s %s left, and the job costs %s',
+                v_key.limit_key, CASE WHEN v_key.period = 'total' THEN 'in all' ELSE 'for each ' || v_key.period END, v_key.remaining, v_key.unit, v_key.cost),
             'limit_key', v_key.limit_key, 'unit', v_key.unit, 'period', v_key.period, 'amount', v_key.amount, 'used', v_key.used,
             'reserved', v_key.reserved, 'cost', v_key.cost, 'until', v_key.ends_at,
             'hint', 'It runs in the next period, when a job gives back what it had reserved, or when fn_budget_set raises the budget.');

@@ -15,7 +15,7 @@ use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
 use crate::shared::slots;
 use crate::table::{Moment, Reader, Row, Scan, Table};
-use agentq_core::budget::{Budget, Counter, PERIODS, Reserved, millionths};
+use agentq_core::budget::{Budget, Counter, PERIODS, Period, Reserved, millionths};
 use agentq_core::limits::LONGEST_KEY;
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
@@ -80,18 +80,19 @@ pub fn refusal(settings: &Settings, keys: &[String], cost: &Option<Map<String, V
     };
     let budgets = keys.iter().flat_map(|key| settings.budgets.of(key).into_iter().map(move |budget| (key, budget)));
     for (key, budget) in budgets {
-        let (wants, unit, period) = (amount(budget), &budget.unit, budget.period.name());
+        let (wants, unit) = (amount(budget), &budget.unit);
+        let period = match budget.period {
+            Period::Total => "in all".to_owned(),
+            period => format!("for each {}", period.name()),
+        };
         if wants > budget.amount {
             let (wants, most) = (shown(wants), shown(budget.amount));
-            return Some(format!("the job costs {wants} {unit}, and the budget of {key} for each {period} is {most}"));
+            return Some(format!("the job costs {wants} {unit}, and the budget of {key} {period} is {most}"));
         }
         if budget.refuses && spent_of(&budget.counter(key, now)) + wants.max(1) > budget.amount {
             let until = budget.period.ends(now).map(|end| format!(", until {}", timestamp(end).to_iso_string()));
             let until = until.unwrap_or_default();
-            return Some(format!(
-                "the budget of {key}, {} {unit} for each {period}, is exhausted{until}",
-                shown(budget.amount)
-            ));
+            return Some(format!("the budget of {key}, {} {unit} {period}, is exhausted{until}", shown(budget.amount)));
         }
     }
     None

@@ -6,7 +6,7 @@
 
 use super::deadlines::{self, Missed};
 use super::enqueue::find_queue;
-use super::gates::{self, Gates, Passed, Wishes};
+use super::gates::{self, Gates, Needed, Passed, Wishes};
 use super::hints::{self, Look, Reading};
 use super::lane::{Cursor, Lane, Taken};
 use super::limits::{self, Worker};
@@ -60,6 +60,7 @@ struct Claim<'a> {
     worker: WorkerOptions,
     /// The keys of limits that kept it from jobs.
     limited_by: RefCell<BTreeSet<String>>,
+    needed: Needed,
 }
 
 /// What the options of a claim say of its worker.
@@ -140,6 +141,7 @@ pub fn claim(
             found_late: Cell::default(),
             worker: worker.clone(),
             limited_by: RefCell::default(),
+            needed: Needed::default(),
         };
         let mut limited = BTreeSet::new();
         let held = if wait == 0 {
@@ -201,6 +203,7 @@ pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option
         found_late: Cell::default(),
         worker: WorkerOptions::default(),
         limited_by: RefCell::default(),
+        needed: Needed::default(),
     };
     if claim.lanes.is_empty() {
         return None;
@@ -350,7 +353,7 @@ impl Claim<'_> {
         let newer = gates::rules_in_force(&settings);
         let rules = newer.as_ref().unwrap_or(&settings.limits);
         let gated = !rules.is_empty() || !settings.budgets.is_empty();
-        let mut gates = gated.then(|| Gates::open(&leases, rules, &settings.budgets, self.now));
+        let mut gates = gated.then(|| Gates::open(&leases, rules, &settings.budgets, &self.needed, self.now));
         let (lanes, keys, room) = match &gates {
             None => (self.lanes.clone(), Vec::new(), self.limit),
             Some(gates) => self.lanes_with_slots(gates),

@@ -21,6 +21,7 @@ use agentq_core::lane;
 use agentq_core::limits::Rules;
 use agentq_core::rate::Gauge;
 use pgrx::prelude::*;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 statement!(BLOCKED_KEYS, "sql/blocked_keys.sql", []);
@@ -120,21 +121,25 @@ impl Passed {
 }
 
 /// What this claim has counted itself, with the rules locked.
-struct Counted {
+struct Counted<'a> {
     counts: BTreeMap<String, Count>,
     gauges: BTreeMap<String, Gauge>,
+    needed: &'a Needed,
 }
+
+/// What the jobs wanted that a claim has refused, so that it does not come back to them.
+pub type Needed = RefCell<BTreeMap<String, i64>>;
 
 pub struct Gates<'a> {
     rules: &'a Rules,
     budgets: &'a Budgets,
     now: Micros,
     /// None: shared memory counts.
-    counted: Option<Counted>,
+    counted: Option<Counted<'a>>,
 }
 
 impl<'a> Gates<'a> {
-    pub fn open(leases: &Table, rules: &'a Rules, budgets: &'a Budgets, now: Micros) -> Gates<'a> {
+    pub fn open(leases: &Table, rules: &'a Rules, budgets: &'a Budgets, needed: &'a Needed, now: Micros) -> Gates<'a> {
         if slots::will_recount() {
             raise(
                 PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -155,7 +160,7 @@ impl<'a> Gates<'a> {
         });
         let counts = count().into_iter().map(|count| (count.key.clone(), count)).collect();
         let gauges = if has_lanes { written_gauges(&Moment::latest()) } else { BTreeMap::default() };
-        Gates { rules, budgets, now, counted: Some(Counted { counts, gauges }) }
+        Gates { rules, budgets, now, counted: Some(Counted { counts, gauges, needed }) }
     }
 
     /// Whether a slot of a key may be taken, and its rate is open.
@@ -168,7 +173,10 @@ impl<'a> Gates<'a> {
     fn is_full(&self, key: &str, most: i64) -> bool {
         match &self.counted {
             None => slots::is_full(key, most),
-            Some(counted) => counted.counts.get(key).map_or(0, |count| count.active) >= most,
+            Some(counted) => {
+                let needed = counted.needed.borrow().get(key).copied().unwrap_or_default();
+                counted.counts.get(key).map_or(0, |count| count.active) + needed.max(1) > most
+            }
         }
     }
 
@@ -269,7 +277,7 @@ impl<'a> Gates<'a> {
     }
 }
 
-impl Counted {
+impl Counted<'_> {
     fn take(&mut self, wishes: &[Wish<'_>], wanted: &[Wanted<'_>], now: Micros) -> Result<(), String> {
         for wish in wishes {
             let mut gauge = self.gauges.get(wish.key).copied().unwrap_or_default();
@@ -280,6 +288,7 @@ impl Counted {
         }
         let active = |key: &str| self.counts.get(key).map_or(0, |count| count.active);
         if let Some(full) = wanted.iter().find(|wish| active(wish.key) + wish.amount.max(1) > wish.most) {
+            self.needed.borrow_mut().insert(full.key.to_owned(), full.amount);
             return Err(full.key.to_owned());
         }
         for wish in wanted {

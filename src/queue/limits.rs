@@ -24,6 +24,7 @@ statement!(LIMIT_MARK, "sql/limit_mark.sql", []);
 statement!(LIMIT_REMOVE, "sql/limit_remove.sql", [TEXTOID]);
 statement!(LIMITLESS, "sql/limitless.sql", [BOOLOID]);
 statement!(LIMIT_REPORTED, "sql/limit_reported.sql", [TEXTOID, TIMESTAMPTZOID]);
+statement!(REPORTS_FORGET, "sql/reports_forget.sql", [TEXTOID]);
 statement!(pub RULES_LOCK, "sql/rules_lock.sql", []);
 statement!(pub BUDGETS_LOCK, "sql/budgets_lock.sql", []);
 statement!(pub GAUGE_SAVE, "sql/gauge_save.sql", [TEXTOID, JSONBOID]);
@@ -151,7 +152,7 @@ fn alone() {
     if slots::is_in_use() {
         raise(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "limits cannot be changed in a transaction that has claimed or ended jobs under limits",
+            "limits cannot be changed in a transaction that has claimed or ended jobs under limits, or has to do with jobs in lanes of their own",
             "Change them in a transaction of their own.",
         )
     }
@@ -179,6 +180,10 @@ fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
     let limit = required("p_limit", p_limit).parse("p_limit").and_then(check).or_raise();
     change_rules(|db| {
         let now = timestamp(clock::now());
+        // What a report has made is not to hide the rule.
+        if key.ends_with('*') {
+            db.run(&REPORTS_FORGET, &[key.into()]);
+        }
         db.run(&LIMIT_SET, &[key.into(), Jsonb::from_value(limit).into(), now.into()]).must(1)
     })
 }
@@ -287,6 +292,8 @@ fn fn_limit_report(
         // At once, and for all: it is true whatever becomes of this transaction.
         gauges::change(key, now, report)
     } else {
+        // No claim is to count from what is about to change.
+        db::connect(|db| db.run(&RULES_LOCK, &[]).len());
         let mut gauge = gates::written_gauge(key);
         report(&mut gauge);
         gates::save_gauge(key, &gauge);

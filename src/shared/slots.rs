@@ -453,6 +453,13 @@ impl Board {
     }
 }
 
+/// Forgets what is in use of these keys: they are not counted any more.
+pub fn forget(is_meant: impl Fn(&str) -> bool) {
+    if is_preloaded() {
+        BOARD.exclusive().counters.forget(my_database(), is_meant);
+    }
+}
+
 /// Tells listeners that jobs which waited for a limit may run: of which queue and kind they are, is not known.
 pub fn tell_listeners() {
     let notify = Settings::loaded().is_none_or(|settings| settings.notify_enabled) && seats::engine_runs();

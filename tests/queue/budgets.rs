@@ -171,6 +171,52 @@ fn a_budget_that_refuses_turns_new_work_away() {
 }
 
 #[test]
+fn who_waits_behind_a_costlier_job_is_not_forgotten() {
+    for preload in [true, false] {
+        let cluster = Cluster::start("budgets_line", &Options { without_preload: !preload, ..Options::default() });
+        cluster.make_template();
+        let mut s = cluster.session("agentq_template");
+        budget(&mut s, "tenant:1", "usd", "total", "{\"amount\": 10}");
+        let held = enqueue(&mut s, "{\"usd\": 9}", 1).remove(0);
+        assert_eq!(id(&claimed(&mut s, "bob")), held);
+        let light = enqueue(&mut s, "{\"usd\": 2}", 1).remove(0);
+        let heavy = enqueue(&mut s, "{\"usd\": 8}", 1).remove(0);
+        // Others go on meanwhile.
+        s.enqueue("b");
+        expect(&mut s, "claimed", "fn_job_claim('bob', 'b')");
+        s.enqueue("b");
+        claimed(&mut s, "bob");
+        // There is enough for the light one now, and then for the heavy one.
+        expect(&mut s, "counted", &format!("fn_job_usage('{held}', 'bob', '{{\"usd\": 1}}')"));
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{held}', 'bob')"));
+        assert_eq!(id(&claimed(&mut s, "bob")), light, "preload: {preload}");
+        assert_eq!(s.claim("bob")["code"], "empty");
+        s.call(&format!("fn_job_move_to_dead_letter('{light}', 'no')"));
+        let last = enqueue(&mut s, "{\"usd\": 1}", 1).remove(0);
+        assert_eq!(id(&claimed(&mut s, "bob")), heavy, "preload: {preload}");
+        assert_eq!(id(&claimed(&mut s, "bob")), last, "preload: {preload}");
+    }
+}
+
+#[test]
+fn counters_of_past_periods_make_room() {
+    let db = database();
+    let mut s = db.session();
+    budget(&mut s, "tenant:*", "usd", "hour", "{\"amount\": 10}");
+    let job = enqueue(&mut s, "{\"usd\": 2}", 1).remove(0);
+    claimed(&mut s, "bob");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    let counter = s.text("SELECT counter FROM agentq.budget_spent");
+    let counted = |s: &mut Session| s.text(&format!("SELECT agentq.fn_limit_counted('{counter}')::text"));
+    s.call("fn_engine_tick('tend_limits')");
+    assert_eq!(counted(&mut s), "2000000");
+    s.shift_clock(3_600);
+    s.call("fn_engine_tick('tend_limits')");
+    assert_eq!(counted(&mut s), "0");
+    assert_eq!(s.count("agentq.v_budget WHERE used = 2 AND NOT is_current"), 1, "what was spent is still known");
+}
+
+#[test]
 fn sixteen_claimers_never_reserve_more_than_there_is() {
     const JOBS: usize = 300;
     let db = database();

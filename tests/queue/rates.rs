@@ -159,6 +159,23 @@ fn what_remains_lowers_the_rate_and_never_raises_it() {
 }
 
 #[test]
+fn a_rule_for_all_reaches_keys_that_were_reported_on() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_limit_report('provider:x', now())");
+    enqueue(&mut s, "a", KEY, 5);
+    limit(&mut s, "provider:*", "{\"rate\": 2, \"per_seconds\": 3600}");
+    assert_eq!(claim(&mut s), 2);
+    // A change of its kind does not forget what was begun, nor for ever remember it.
+    for algorithm in ["sliding_window", "token_bucket", "sliding_window"] {
+        limit(&mut s, "provider:*", &format!("{{\"algorithm\": \"{algorithm}\"}}"));
+        assert_eq!(claim(&mut s), 0, "{algorithm}");
+    }
+    s.shift_clock(4_500);
+    assert_eq!(claim(&mut s), 2);
+}
+
+#[test]
 fn a_claim_that_waits_hears_when_a_rate_opens() {
     let db = database();
     let mut s = db.session();

@@ -173,11 +173,27 @@ impl<const N: usize> Counters<N> {
         Ok(())
     }
 
-    /// False: there is no room for the counter.
+    /// False: there is no room for the counter. What has come back is looked at anew by those who wait.
     pub fn add_active(&mut self, slot: Slot<'_>, change: i64) -> bool {
         let Some(place) = self.find_or_make(slot) else { return false };
         self.active[place] = (self.active[place] + change).max(0);
+        if change < 0 {
+            self.needed[place] = 0;
+        }
         true
+    }
+
+    /// Forgets what is in use of these keys of a database, if nobody waits for them.
+    pub fn forget(&mut self, database: u32, is_meant: impl Fn(&str) -> bool) {
+        for place in 0..N {
+            if self.databases[place] == database
+                && self.active[place] != 0
+                && self.blocked[place] == 0
+                && is_meant(self.names[place].as_str())
+            {
+                self.active[place] = 0;
+            }
+        }
     }
 
     /// False: there is no room for the counter.
@@ -194,6 +210,10 @@ impl<const N: usize> Counters<N> {
             }
             (true, false) => self.end_waiting(place),
             _ => {}
+        }
+        // The one that was refused last may have gone.
+        if change < 0 {
+            self.needed[place] = 0;
         }
         true
     }

@@ -70,8 +70,30 @@ fn who_wants_much_is_waited_for() {
     counters.add_active(slot(1), -10);
     assert!(!counters.is_full(slot(1), 100, 0));
     assert_eq!(counters.take(1, &wanted(50)), Ok(()));
+    // When it goes, those behind it are looked at.
+    counters.add_blocked(slot(1), 2);
+    assert_eq!(counters.take(1, &wanted(30)), Err(0));
+    counters.add_active(slot(1), -10);
+    assert!(!counters.is_full(slot(1), 100, 0));
+    assert_eq!(counters.take(1, &wanted(30)), Err(0));
+    assert!(counters.is_full(slot(1), 100, 0));
+    counters.add_blocked(slot(1), -1);
+    assert!(!counters.is_full(slot(1), 100, 0));
+    counters.add_active(slot(1), 10);
     // Who wants nothing waits too when nothing is left.
     assert_eq!(counters.take(1, &wanted(0)), Err(0));
+}
+
+#[test]
+fn what_nobody_needs_any_more_makes_room() {
+    let mut counters = Counters::<4>::default();
+    for number in 1..=4 {
+        assert_eq!(counters.take(1, &[one(number, 9)]), Ok(()));
+    }
+    counters.add_blocked(slot(2), 1);
+    counters.forget(1, |key| key == "one" || key == "two");
+    assert_eq!((counters.active(slot(1)), counters.active(slot(2)), counters.active(slot(3))), (0, 1, 1));
+    assert_eq!(counters.take(1, &[one(5, 9)]), Ok(()));
 }
 
 /// Serves a queue whose groups always have jobs, so often, and counts who got how many.

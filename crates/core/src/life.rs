@@ -207,7 +207,8 @@ impl Queue {
             return "empty";
         }
         let mut slots = self.keys_of(&self.jobs[id], worker);
-        slots.retain(|key| self.terms.rules.slots(key).is_some());
+        // Those of the worker are counted also where there is no rule, so that a later one finds them.
+        slots.retain(|key| self.terms.rules.slots(key).is_some() || worker.keys().any(|own| own == *key));
         let (owner, token) = (worker.name.clone(), token.to_owned());
         let job = self.job(id);
         job.go_to(JobState::Leased);

@@ -52,7 +52,12 @@ pub struct Gauge {
 impl Gauge {
     /// Brings the gauge to this moment.
     fn pass_time(&mut self, rate: &Rate, now: Micros) {
+        // If the rule has changed, what was there counts as begun when something was last begun.
+        let last = if self.slice == 0 { self.at } else { (self.at + 1).saturating_mul(self.slice) }.min(now);
         if !rate.is_window {
+            if self.slice != 0 {
+                *self = Gauge { used: f64::from(self.sum()), at: last, slices: [0; SLICES + 1], slice: 0, ..*self };
+            }
             let left = self.used - (now - self.at).max(0) as f64 * rate.per_micro();
             self.used = left.max(0.0);
             self.at = self.at.max(now);
@@ -60,11 +65,9 @@ impl Gauge {
         }
         let (newest, slice) = (now.div_euclid(rate.slice()), rate.slice());
         if self.slice != slice {
-            // The rule has changed: what was there counts as begun now.
-            let sum = self.sum();
+            let sum = self.sum().saturating_add(self.used.ceil() as u32);
             self.slices = [0; SLICES + 1];
-            (self.slices[0], self.slice, self.at) = (sum, slice, newest);
-            return;
+            (self.slices[0], self.slice, self.at, self.used) = (sum, slice, last.div_euclid(slice), 0.0);
         }
         let passed = (newest - self.at).clamp(0, SLICES as i64 + 1) as usize;
         self.slices.rotate_right(passed);
@@ -230,6 +233,28 @@ mod tests {
         assert_eq!(gauge.opens(None, 1, NOW), Some(NOW + 30 * SECOND), "also without a rule");
         gauge.close(NOW, NOW);
         assert_eq!(gauge.opens(Some(&rate), 1, NOW), None);
+    }
+
+    #[test]
+    fn a_rule_that_changes_its_kind_takes_over_what_was_begun() {
+        let mut gauge = Gauge::default();
+        for (number, rate) in [window(10), bucket(10, 10), window(10), bucket(10, 10)].iter().enumerate() {
+            let now = NOW + number as i64;
+            assert!(begun(&mut gauge, rate, 2, now), "{rate:?}");
+            assert_eq!(gauge.left(rate, now), 8 - 2 * number as u32, "{rate:?}");
+        }
+        // And forgets it in time, also if nobody asks between the change and then.
+        for (before, after) in [(window(10), bucket(10, 10)), (bucket(10, 10), window(10))] {
+            let mut gauge = Gauge::default();
+            gauge.take(&before, 5, NOW);
+            assert_eq!(gauge.left(&after, NOW + 200 * SECOND), 10, "{after:?}");
+        }
+        for rate in [window(10), bucket(10, 10)] {
+            gauge.take(&rate, 1, NOW + 10);
+            assert_eq!(gauge.left(&rate, NOW + 200 * SECOND), 10, "{rate:?}");
+            assert!(begun(&mut gauge, &rate, 10, NOW + 200 * SECOND));
+            gauge = Gauge::default();
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::base::settings::Settings;
 use crate::db::{self, statement};
 use crate::queue::gates;
 use crate::shared::{gauges, slots};
+use agentq_core::budget::Counter;
 use std::cell::Cell;
 
 statement!(BUDGET_ADD_UP, "../sql/budget_add_up.sql", [INT8OID]);
@@ -23,13 +24,25 @@ pub static CHORE: Chore = Chore {
     run,
 };
 
-thread_local!(static TOLD_UNTIL: Cell<Micros> = const { Cell::new(Micros::MAX) });
+/// The counters of periods that have passed are forgotten this often, in microseconds.
+const FORGET_EVERY_US: i64 = 60_000_000;
+
+thread_local! {
+    static TOLD_UNTIL: Cell<Micros> = const { Cell::new(Micros::MAX) };
+    static FORGOT_AT: Cell<Micros> = const { Cell::new(0) };
+}
 
 fn run() -> Outcome {
-    if !Settings::current().has_lanes {
+    let settings = Settings::current();
+    if !settings.has_lanes {
         return Outcome::default();
     }
     let now = clock::now();
+    if !(0..FORGET_EVERY_US).contains(&(now - FORGOT_AT.get())) {
+        FORGOT_AT.set(now);
+        let is_over = |counter: Counter<'_>| settings.budgets.counted(&counter, now).is_none();
+        slots::forget(|key| Counter::parse(key).is_some_and(is_over));
+    }
     let changed = gauges::take_changed();
     changed.iter().for_each(|(key, gauge)| gates::save_gauge(key, gauge));
     let added: i64 = db::connect(|db| {
