@@ -200,7 +200,8 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'fn_limit_report_wrapper';
 CREATE FUNCTION agentq.fn_limit_gauge(
-	"p_key" TEXT
+	"p_key" TEXT,
+	"p_weight" INT DEFAULT 1
 ) RETURNS jsonb
 VOLATILE SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
@@ -238,7 +239,7 @@ AS 'MODULE_PATHNAME', 'fn_job_usage_wrapper';
 
 COMMENT ON FUNCTION agentq.fn_limit_set IS 'Sets how many jobs with a key may be held at once, may wait, and may be begun in a time, and its share where jobs take turns; a null takes a limit away. Jobs that are held already count.';
 COMMENT ON FUNCTION agentq.fn_limit_report IS 'Tells what the other side said of a key, such as a provider: nobody before p_retry_at, or p_remaining is left. All workers heed it at once.';
-COMMENT ON FUNCTION agentq.fn_limit_gauge IS 'What is left of the rate of a key, and when it opens; NULL: nothing is known of it.';
+COMMENT ON FUNCTION agentq.fn_limit_gauge IS 'What is left of the rate of a key, and when it opens for a job of this weight; NULL: nothing is known of it.';
 COMMENT ON FUNCTION agentq.fn_budget_set IS 'Sets what jobs with a key may cost in a period: p_budget has amount, and when_exhausted wait or refuse.';
 COMMENT ON FUNCTION agentq.fn_budget_remove IS 'Removes a budget.';
 COMMENT ON FUNCTION agentq.fn_job_usage IS 'Tells what a held job has really used since its holder last told, by unit, in place of what was reserved.';
@@ -298,7 +299,7 @@ SELECT k.key AS limit_key, k.unit, k.period, k.period_start,
            THEN agentq.fn_budget_ends(k.period, agentq.fn_clock_now()) END AS ends_at, b.when_exhausted
 FROM (
     SELECT n.name[1] AS unit, n.name[2] AS period, n.name[3] AS period_start, n.name[4] AS key,
-           sum(c.used)::bigint AS used, sum(c.reserved)::bigint AS reserved, sum(c.waiting)::bigint AS waiting
+           sum(c.used) AS used, sum(c.reserved) AS reserved, sum(c.waiting)::bigint AS waiting
     FROM (
         SELECT counter, amount AS used, 0 AS reserved, 0 AS waiting FROM agentq.budget_use
         UNION ALL SELECT counter, amount, 0, 0 FROM agentq.budget_spent
@@ -423,7 +424,7 @@ BEGIN
         SELECT k.key, k.weight, g.gauge
         FROM (SELECT 'global' AS key, 1 AS weight UNION ALL SELECT 'queue:' || v_job.queue, 1 UNION ALL SELECT 'kind:' || v_job.job_kind, 1
               UNION ALL SELECT u.key, coalesce(u.weight, 1) FROM unnest(v_job.limit_keys, v_job.limit_weights) AS u (key, weight)) k
-        CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.key) AS gauge) g
+        CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.key, k.weight) AS gauge) g
         WHERE NOT (g.gauge->>'open')::boolean
         ORDER BY k.key
     LOOP

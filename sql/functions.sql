@@ -35,7 +35,7 @@ COMMENT ON FUNCTION agentq.fn_error_class_remove IS 'Removes a class of errors t
 COMMENT ON FUNCTION agentq.fn_retry_policy_set IS 'Sets how failed jobs of a kind, of a queue, or of all are tried again; a null takes a rule away.';
 COMMENT ON FUNCTION agentq.fn_limit_set IS 'Sets how many jobs with a key may be held at once, may wait, and may be begun in a time, and its share where jobs take turns; a null takes a limit away. Jobs that are held already count.';
 COMMENT ON FUNCTION agentq.fn_limit_report IS 'Tells what the other side said of a key, such as a provider: nobody before p_retry_at, or p_remaining is left. All workers heed it at once.';
-COMMENT ON FUNCTION agentq.fn_limit_gauge IS 'What is left of the rate of a key, and when it opens; NULL: nothing is known of it.';
+COMMENT ON FUNCTION agentq.fn_limit_gauge IS 'What is left of the rate of a key, and when it opens for a job of this weight; NULL: nothing is known of it.';
 COMMENT ON FUNCTION agentq.fn_budget_set IS 'Sets what jobs with a key may cost in a period: p_budget has amount, and when_exhausted wait or refuse.';
 COMMENT ON FUNCTION agentq.fn_budget_remove IS 'Removes a budget.';
 COMMENT ON FUNCTION agentq.fn_job_usage IS 'Tells what a held job has really used since its holder last told, by unit, in place of what was reserved.';

@@ -91,7 +91,7 @@ BEGIN
         SELECT k.key, k.weight, g.gauge
         FROM (SELECT 'global' AS key, 1 AS weight UNION ALL SELECT 'queue:' || v_job.queue, 1 UNION ALL SELECT 'kind:' || v_job.job_kind, 1
               UNION ALL SELECT u.key, coalesce(u.weight, 1) FROM unnest(v_job.limit_keys, v_job.limit_weights) AS u (key, weight)) k
-        CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.key) AS gauge) g
+        CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.key, k.weight) AS gauge) g
         WHERE NOT (g.gauge->>'open')::boolean
         ORDER BY k.key
     LOOP

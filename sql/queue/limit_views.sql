@@ -63,7 +63,7 @@ SELECT k.key AS limit_key, k.unit, k.period, k.period_start,
            THEN agentq.fn_budget_ends(k.period, agentq.fn_clock_now()) END AS ends_at, b.when_exhausted
 FROM (
     SELECT n.name[1] AS unit, n.name[2] AS period, n.name[3] AS period_start, n.name[4] AS key,
-           sum(c.used)::bigint AS used, sum(c.reserved)::bigint AS reserved, sum(c.waiting)::bigint AS waiting
+           sum(c.used) AS used, sum(c.reserved) AS reserved, sum(c.waiting)::bigint AS waiting
     FROM (
         SELECT counter, amount AS used, 0 AS reserved, 0 AS waiting FROM agentq.budget_use
         UNION ALL SELECT counter, amount, 0, 0 FROM agentq.budget_spent

@@ -81,11 +81,11 @@ impl LimitRow {
 /// A row of `budget`.
 #[derive(Deserialize)]
 pub struct BudgetRow {
-    limit_key: String,
-    unit: String,
-    period: String,
-    amount: f64,
-    when_exhausted: String,
+    pub limit_key: String,
+    pub unit: String,
+    pub period: String,
+    pub amount: f64,
+    pub when_exhausted: String,
 }
 
 impl BudgetRow {

@@ -89,7 +89,7 @@ pub fn refusal(settings: &Settings, keys: &[String], cost: &Option<Map<String, V
             let (wants, most) = (shown(wants), shown(budget.amount));
             return Some(format!("the job costs {wants} {unit}, and the budget of {key} {period} is {most}"));
         }
-        if budget.refuses && spent_of(&budget.counter(key, now)) + wants.max(1) > budget.amount {
+        if budget.refuses && spent_of(&budget.counter(key, now)).saturating_add(wants.max(1)) > budget.amount {
             let until = budget.period.ends(now).map(|end| format!(", until {}", timestamp(end).to_iso_string()));
             let until = until.unwrap_or_default();
             return Some(format!("the budget of {key}, {} {unit} {period}, is exhausted{until}", shown(budget.amount)));

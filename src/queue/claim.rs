@@ -352,8 +352,10 @@ impl Claim<'_> {
         let settings = Settings::current();
         let newer = gates::rules_in_force(&settings);
         let rules = newer.as_ref().unwrap_or(&settings.limits);
-        let gated = !rules.is_empty() || !settings.budgets.is_empty();
-        let mut gates = gated.then(|| Gates::open(&leases, rules, &settings.budgets, &self.needed, self.now));
+        let newer = gates::budgets_in_force(&settings);
+        let budgets = newer.as_ref().unwrap_or(&settings.budgets);
+        let gated = !rules.is_empty() || !budgets.is_empty();
+        let mut gates = gated.then(|| Gates::open(&leases, rules, budgets, &self.needed, self.now));
         let (lanes, keys, room) = match &gates {
             None => (self.lanes.clone(), Vec::new(), self.limit),
             Some(gates) => self.lanes_with_slots(gates),
@@ -586,7 +588,7 @@ impl Claim<'_> {
 fn first_of(cursors: &mut [Cursor<'_>], lanes: &[Lane], order: &mut Order<Group>, limit: usize) -> Vec<(usize, Taken)> {
     let group = |lane: usize| lanes[lane].group.map(|group| (lanes[lane].queue.queue_id, group));
     let mut heads: Vec<Option<Slot>> = cursors.iter_mut().map(Cursor::next).collect();
-    let mut shares: BTreeMap<Group, u64> = BTreeMap::new();
+    let mut shares: BTreeMap<Group, (u64, u64)> = BTreeMap::new();
     let mut taken = Vec::new();
     while taken.len() < limit {
         pgrx::check_for_interrupts!();
@@ -598,7 +600,8 @@ fn first_of(cursors: &mut [Cursor<'_>], lanes: &[Lane], order: &mut Order<Group>
         if let Some(job) = cursors[lane].take() {
             taken.push((lane, job));
             if let Some(group) = group(lane) {
-                *shares.entry(group).or_default() += order.taken(&group);
+                let (share, jobs) = shares.entry(group).or_default();
+                (*share, *jobs) = (order.taken(&group), *jobs + 1);
             }
         }
         if taken.len() < limit {

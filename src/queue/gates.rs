@@ -5,9 +5,9 @@
 
 use super::limits::{BUDGETS_LOCK, GAUGE_SAVE, RULES_LOCK};
 use super::order;
-use super::rows::{budget_spent, budget_use, job_blocked, job_lease, limit_gauge, limit_rule};
+use super::rows::{budget, budget_spent, budget_use, job_blocked, job_lease, limit_gauge, limit_rule};
 use crate::base::clock::{self, Micros};
-use crate::base::policies::LimitRow;
+use crate::base::policies::{BudgetRow, LimitRow};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
 use crate::error::raise;
@@ -163,13 +163,22 @@ impl<'a> Gates<'a> {
         Gates { rules, budgets, now, counted: Some(Counted { counts, gauges, needed }) }
     }
 
+    /// Whether nothing is left of a key, for any job.
+    fn is_used_up(&self, key: &str, most: i64) -> bool {
+        match &self.counted {
+            None => slots::is_used_up(key, most),
+            Some(counted) => counted.counts.get(key).map_or(0, |count| count.active) >= most,
+        }
+    }
+
     /// Whether a slot of a key may be taken, and its rate is open.
     fn is_open(&self, key: &str) -> bool {
         let Some(rule) = self.rules.of(key) else { return true };
-        let has_slot = rule.slots().is_none_or(|slots| !self.is_full(key, slots.into()));
+        let has_slot = rule.slots().is_none_or(|slots| !self.is_used_up(key, slots.into()));
         has_slot && self.gauge(key).is_none_or(|mut gauge| gauge.opens(rule.rate.as_ref(), 1, self.now).is_none())
     }
 
+    /// Whether there is not enough of a key for the job that was refused last.
     fn is_full(&self, key: &str, most: i64) -> bool {
         match &self.counted {
             None => slots::is_full(key, most),
@@ -195,7 +204,7 @@ impl<'a> Gates<'a> {
             }
             let exhausted = |budget: &&agentq_core::budget::Budget| {
                 let counter = budget.counter(key, self.now);
-                self.is_full(&counter, budget.amount).then_some(counter)
+                self.is_used_up(&counter, budget.amount).then_some(counter)
             };
             self.budgets.of(key).iter().find_map(exhausted)
         })
@@ -329,6 +338,25 @@ pub fn blocked_keys(lanes: bool) -> Vec<String> {
     db::connect(|db| db.run(&BLOCKED_KEYS, &[]).each(|row| keys.push(row.must(1))));
     keys.retain(|key| key.starts_with(lane::START) == lanes);
     keys
+}
+
+/// The budgets in force, also in a transaction whose snapshot is older than they are.
+pub fn budgets_in_force(settings: &Settings) -> Option<Budgets> {
+    if !settings.has_lanes || !super::hints::has_fixed_snapshot() {
+        return None;
+    }
+    let mut budgets = Vec::new();
+    each(&budget::TABLE, &Moment::latest(), |row| {
+        let row = BudgetRow {
+            limit_key: row.text(budget::limit_key),
+            unit: row.text(budget::unit),
+            period: row.text(budget::period),
+            amount: row.numeric(budget::amount),
+            when_exhausted: row.text(budget::when_exhausted),
+        };
+        budgets.extend(row.budget());
+    });
+    Some(Budgets::new(budgets))
 }
 
 /// The rules in force, also in a transaction whose snapshot is older than they are.

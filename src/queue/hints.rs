@@ -159,6 +159,8 @@ struct Brought {
     queue_id: i32,
     kind: String,
     jobs: usize,
+    /// Whether not everybody can run one of them.
+    for_some: bool,
 }
 
 #[derive(Default)]
@@ -244,14 +246,15 @@ pub fn entered(lanes: &[LaneName<'_>], priority: i32, position: Position, behind
 }
 
 /// A job has been made ready: claims that wait for it are woken when this transaction commits.
-pub fn brought(queue_id: i32, kind: &str) {
+/// `for_some`: not everybody can run it, so that all of them are to look.
+pub fn brought(queue_id: i32, kind: &str, for_some: bool) {
     if !is_preloaded() {
         return;
     }
     TRANSACTION.with_borrow_mut(|transaction| {
         match transaction.brought.iter_mut().find(|b| b.queue_id == queue_id && b.kind == kind) {
-            Some(brought) => brought.jobs += 1,
-            None => transaction.brought.push(Brought { queue_id, kind: kind.to_owned(), jobs: 1 }),
+            Some(brought) => (brought.jobs, brought.for_some) = (brought.jobs + 1, brought.for_some || for_some),
+            None => transaction.brought.push(Brought { queue_id, kind: kind.to_owned(), jobs: 1, for_some }),
         }
     });
 }
@@ -271,7 +274,8 @@ fn tell(transaction: &Transaction) {
     let notify = Settings::loaded().is_none_or(|settings| settings.notify_enabled) && seats::engine_runs();
     for brought in &transaction.brought {
         let tag = LaneName::Kind(brought.queue_id, &brought.kind).tag();
-        waiters::wake(&[tag, LaneName::Any(brought.queue_id).tag()], brought.jobs);
+        let called = if brought.for_some { usize::MAX } else { brought.jobs };
+        waiters::wake(&[tag, LaneName::Any(brought.queue_id).tag()], called);
         if notify {
             wake_engine |= notices::add(tag, brought.queue_id, &brought.kind, brought.jobs);
         }

@@ -14,6 +14,7 @@ use crate::shared::slots;
 use crate::shared::{gauges, is_preloaded, waiters};
 use crate::table::{Moment, Scan, Table};
 use agentq_core::limits::{self, LONGEST_KEY};
+use agentq_core::rate::Gauge;
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -228,14 +229,16 @@ fn fn_limit_counted(p_key: Option<&str>) -> Option<i64> {
 /// What the gauge of a key's rate shows.
 #[pg_extern(security_definer, volatile)]
 #[search_path(pg_catalog, pg_temp)]
-fn fn_limit_gauge(p_key: Option<&str>) -> Option<Jsonb> {
+fn fn_limit_gauge(p_key: Option<&str>, p_weight: default!(Option<i32>, "1")) -> Option<Jsonb> {
     let (key, now, settings) = (p_key?, clock::now(), Settings::current());
     if db::is_on_standby() || !settings.has_lanes {
         return None;
     }
-    let mut gauge = if gates::count_first() { gauges::get(key)? } else { gates::written_gauge(key) };
-    let rate = settings.limits.of(key).and_then(|rule| rule.rate);
-    let opens = Some(gauge.closed_until()).filter(|at| *at > now);
+    let rule = settings.limits.of(key)?;
+    let gauge = if gates::count_first() { gauges::get(key) } else { Some(gates::written_gauge(key)) };
+    let (rate, weight) = (rule.rate, p_weight.unwrap_or(1).max(1) as u32);
+    let mut gauge = gauge.or(rate.map(|_| Gauge::default()))?;
+    let opens = gauge.opens(rate.as_ref(), weight, now);
     let left = rate.map(|rate| gauge.left(&rate, now));
     let never = opens == Some(Micros::MAX);
     Some(Jsonb::from_value(
@@ -271,6 +274,8 @@ fn fn_limit_report(
             .or_raise()
     }
     let now = clock::now();
+    // Before the rules are read: a change of them is waited for, and waits.
+    hold_still();
     // A key that no rule is about gets one, so that claims look at it.
     if Settings::current().limits.of(key).is_none() {
         db::connect(|db| {
@@ -279,7 +284,7 @@ fn fn_limit_report(
         super::hints::stir();
     }
     let rate = Settings::current().limits.of(key).and_then(|rule| rule.rate);
-    let report = |gauge: &mut agentq_core::rate::Gauge| {
+    let report = |gauge: &mut Gauge| {
         if let Some(until) = p_retry_at {
             gauge.close(until.into_inner(), now);
             gauge.look_again();

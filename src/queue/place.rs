@@ -76,7 +76,8 @@ impl Place {
     /// Tells the marks that a row of this job was put among the ready ones, or into its own lane.
     pub fn entered_ready(&self, behind: bool) {
         hints::entered(&self.lanes(), self.priority, self.position(), behind);
-        hints::brought(self.queue_id, &self.job_kind);
+        let lane = self.blocked_by.as_deref().and_then(lane::Lane::parse);
+        hints::brought(self.queue_id, &self.job_kind, lane.is_some_and(|lane| !lane.needs.is_empty()));
         self.counted_as().into_iter().for_each(slots::blocked);
     }
 

@@ -11,6 +11,7 @@ layout!(job_done: job_id, lease_token, finished_at, picked_at, state, lease_owne
 layout!(job_key: idempotency_key, job_id);
 layout!(limit_rule: limit_key, max_concurrent, max_pending, taken_by_hand; sometimes rate, per_seconds, burst, algorithm, weight, max_age_seconds);
 layout!(limit_gauge: limit_key, gauge);
+layout!(budget: limit_key, unit, period, amount, when_exhausted);
 layout!(budget_spent: spent_at, amount, job_id, counter);
 layout!(budget_use: amount, counter);
 layout!(job_deadline: deadline_at, job_id, what);

@@ -40,14 +40,14 @@ impl Part {
     }
 }
 
-/// Groups have had these shares of their turns. Those without a fairness key that had nothing, in these lanes, do not
+/// Of these groups so many jobs were given out, each with such a share of its group's turn. Those without a fairness key that had nothing, in these lanes, do not
 /// make up for it later.
-pub fn served<'a>(shares: &BTreeMap<Group, u64>, empty: impl Iterator<Item = &'a Lane>) {
+pub fn served<'a>(shares: &BTreeMap<Group, (u64, u64)>, empty: impl Iterator<Item = &'a Lane>) {
     if !is_preloaded() {
         return;
     }
-    for ((queue, group), share) in shares {
-        slots::served(*queue, *group, *share);
+    for ((queue, group), (share, jobs)) in shares {
+        slots::served(*queue, *group, *share, *jobs);
     }
     for lane in empty.filter(|lane| lane.group == Some(0) && lane.blocked_by.is_none()) {
         slots::passed_over(lane.queue.queue_id);

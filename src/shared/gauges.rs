@@ -55,6 +55,11 @@ pub fn take(wishes: &[Wish<'_>], now: Micros, and_then: impl FnOnce() -> Result<
             return Err(number);
         }
     }
+    // One of them may have taken the place of another, which said no more than a new one.
+    let is_gone = |wish: &Wish<'_>| wish.rate.is_some() && gauges.get(slot(wish.key)).is_none();
+    if let Some(number) = wishes.iter().position(is_gone) {
+        return Err(number);
+    }
     and_then()?;
     for wish in wishes {
         if let (Some(rate), Some(gauge)) = (&wish.rate, gauges.change(slot(wish.key), now)) {

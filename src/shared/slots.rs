@@ -81,10 +81,13 @@ impl Board {
 static BOARD: PgLwLock<Zeroed<Board>> = unsafe { PgLwLock::new(c"agentq_slots") };
 /// Whether jobs wait in any lane of their own, so that most claims need not ask the board.
 static LANES_WAITED_IN: PgAtomic<AtomicBool> = unsafe { PgAtomic::new(c"agentq_lanes_waited_in") };
+/// Whether there was no room for what is in use somewhere, so that nobody may rely on having asked before.
+static INCOMPLETE: PgAtomic<AtomicBool> = unsafe { PgAtomic::new(c"agentq_slots_incomplete") };
 
 pub fn init() {
     init_zeroed!(BOARD);
     pg_shmem_init!(LANES_WAITED_IN = AtomicBool::new(false));
+    pg_shmem_init!(INCOMPLETE = AtomicBool::new(false));
 }
 
 /// What this transaction does to a key.
@@ -153,7 +156,7 @@ pub fn ensure(leases: pg_sys::Oid, count: impl FnOnce() -> Vec<Count>) -> bool {
         return false;
     }
     let leases = leases.to_u32();
-    if KNOWN.get() == leases {
+    if KNOWN.get() == leases && !INCOMPLETE.get().load(SeqCst) {
         return true;
     }
     listen();
@@ -227,12 +230,17 @@ impl Board {
     fn publish(&mut self, id: u32, counts: &[Count]) -> bool {
         self.counters.clear(id);
         let (mut all, mut crowded) = (true, false);
-        for count in counts {
-            let slot = Slot { database: id, key: &count.key };
-            all &= count.active == 0 || self.counters.add_active(slot, count.active);
-            crowded |= count.blocked > 0 && !self.counters.add_blocked(slot, count.blocked as i32);
+        // What is in use first: those who wait can be found without this table.
+        for count in counts.iter().filter(|count| count.active != 0) {
+            all &= self.counters.add_active(Slot { database: id, key: &count.key }, count.active);
+        }
+        for count in counts.iter().filter(|count| count.blocked > 0) {
+            crowded |= !self.counters.restore_blocked(Slot { database: id, key: &count.key }, count.blocked);
         }
         self.tell_of_lanes();
+        if !all {
+            INCOMPLETE.get().store(true, SeqCst);
+        }
         if let Some(database) = self.database(id) {
             database.state = if all { State::Known } else { State::Unknown };
             database.crowded = crowded;
@@ -246,7 +254,12 @@ pub fn recount_at_commit(leases: pg_sys::Oid, counts: Vec<Count>) {
     if is_preloaded() {
         listen();
         BOARD.exclusive().of_leases(my_database(), leases.to_u32());
-        TRANSACTION.with_borrow_mut(|transaction| transaction.recounts.push((subtransaction(), counts)));
+        TRANSACTION.with_borrow_mut(|transaction| {
+            // A change of rules stands alone, so that what was noted are the jobs which it has let go: they are
+            // counted with the rest.
+            transaction.changes.clear();
+            transaction.recounts.push((subtransaction(), counts));
+        });
     }
 }
 
@@ -328,6 +341,25 @@ pub fn is_full(key: &str, most: i64) -> bool {
     BOARD.share().counters.is_full(Slot { database: my_database(), key }, most, reusable(key))
 }
 
+/// Whether nothing is left of a key. If so, whoever waits is told when there is something again.
+pub fn is_used_up(key: &str, most: i64) -> bool {
+    let (slot, back) = (Slot { database: my_database(), key }, reusable(key));
+    let (used_up, wanted) = {
+        let board = BOARD.share();
+        (board.counters.is_used_up(slot, most, back), board.counters.is_wanted(slot))
+    };
+    if !used_up || wanted {
+        return used_up;
+    }
+    // It may have come back since.
+    let mut board = BOARD.exclusive();
+    let used_up = board.counters.is_used_up(slot, most, back);
+    if used_up {
+        board.counters.want(slot);
+    }
+    used_up
+}
+
 /// How much of this key is in use, and how many jobs wait for it.
 pub fn counted(key: &str) -> (i64, u32) {
     let (board, slot) = (BOARD.share(), Slot { database: my_database(), key });
@@ -375,8 +407,15 @@ pub fn lanes(
     if board.is_crowded(me) {
         return None;
     }
+    let full: RefCell<BTreeSet<String>> = RefCell::default();
     let is_full = |counters: &Counters<KEYS>, key: &str| {
-        !key.is_empty() && slots(key).is_some_and(|most| counters.active(Slot { database: me, key }) >= i64::from(most))
+        let slot = Slot { database: me, key };
+        let most = if key.is_empty() { None } else { slots(key) };
+        let is_full = most.is_some_and(|most| counters.is_used_up(slot, most.into(), reusable(key)));
+        if is_full && !counters.is_wanted(slot) {
+            full.borrow_mut().insert(key.to_owned());
+        }
+        is_full
     };
     let may = |counters: &Counters<KEYS>, lane: lane::Lane<'_>| {
         lane.admits(capabilities) && !is_full(counters, lane.fairness_key)
@@ -391,12 +430,17 @@ pub fn lanes(
             found.push(Turn { turn, group: lane.group(), lane: name.clone() });
         }
     }
+    drop(board);
+    // What has come back in between, a waiting claim is to look for again.
+    if full.take().into_iter().any(|key| !slots(&key).is_some_and(|most| is_used_up(&key, most.into()))) {
+        waiters::wake_all();
+    }
     Some((found, turn))
 }
 
-/// A group of a queue's lanes has had so much of its turn.
-pub fn served(queue: i32, group: u32, share: u64) {
-    BOARD.exclusive().counters.served(my_database(), queue, group, share);
+/// So many jobs of a group of a queue's lanes were given out, each with this share of its turn.
+pub fn served(queue: i32, group: u32, share: u64, jobs: u64) {
+    BOARD.exclusive().counters.served(my_database(), queue, group, share, jobs);
 }
 
 /// Those without a fairness key had nothing when their turn came.
@@ -417,10 +461,7 @@ fn settle(changes: &[Change]) {
             match change.what {
                 What::Taken => {}
                 What::Reused | What::Spent => drop(board.counters.add_active(slot, change.amount)),
-                What::Freed => {
-                    board.counters.add_active(slot, -change.amount);
-                    told |= board.counters.blocked(slot) > 0;
-                }
+                What::Freed => told |= board.counters.give_back(slot, change.amount),
                 What::Blocked => {
                     // Those who wait for a job are told of one in a lane of its own as of any other.
                     wanted |= !change.key.starts_with(lane::START);
@@ -472,10 +513,15 @@ fn give_back(changes: &[Change]) {
     if !changes.iter().any(|change| change.what == What::Taken) {
         return;
     }
-    let database = my_database();
-    let mut board = BOARD.exclusive();
-    for change in changes.iter().filter(|change| change.what == What::Taken) {
-        board.counters.add_active(Slot { database, key: &change.key }, -change.amount);
+    let (database, mut told) = (my_database(), false);
+    {
+        let mut board = BOARD.exclusive();
+        for change in changes.iter().filter(|change| change.what == What::Taken) {
+            told |= board.counters.give_back(Slot { database, key: &change.key }, change.amount);
+        }
+    }
+    if told {
+        waiters::wake_all();
     }
 }
 

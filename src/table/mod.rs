@@ -20,7 +20,7 @@ pub use read::Reader;
 pub(crate) use row::layout;
 pub use row::{Column, Layout, Row};
 pub use scan::{Bound, Key, Scan};
-use write::{AT_ONCE, Writer};
+use write::Writer;
 
 use crate::error::raise;
 use pgrx::prelude::*;
@@ -219,25 +219,7 @@ impl Table {
     /// Inserts rows, with their index entries. Constraints and triggers of the table hold, rules of
     /// domains must have been checked.
     pub fn insert_all(&self, rows: &[Row]) {
-        let writer = self.writer.get_or_init(|| self.writer());
-        match rows {
-            [row] => writer.insert(row),
-            // A trigger may want to see the rows before it.
-            rows if writer.needs_one_by_one() => rows.iter().for_each(|row| writer.insert(row)),
-            rows => rows.chunks(AT_ONCE).for_each(|rows| writer.insert_together(rows)),
-        }
-    }
-
-    fn writer(&self) -> Writer {
-        // SAFETY: what the server's logical replication does before it inserts into a table.
-        unsafe {
-            let state = pg_sys::CreateExecutorState();
-            (*state).es_output_cid = pg_sys::GetCurrentCommandId(true);
-            let target = pg_sys::palloc0(size_of::<pg_sys::ResultRelInfo>()).cast();
-            pg_sys::InitResultRelInfo(target, self.relation, 0, ptr::null_mut(), 0);
-            pg_sys::ExecOpenIndices(target, false);
-            Writer { state, target, places: Rc::clone(&self.places), slots: RefCell::default() }
-        }
+        self.writer.get_or_init(|| Writer::open(self.relation, Rc::clone(&self.places))).insert_all(rows);
     }
 }
 
@@ -246,16 +228,10 @@ impl Drop for Table {
         if std::thread::panicking() {
             return;
         }
-        // SAFETY: opened by this value, and closed once.
-        unsafe {
-            if let Some(writer) = self.writer.take() {
-                for slot in writer.slots.take() {
-                    pg_sys::ExecDropSingleTupleTableSlot(slot);
-                }
-                pg_sys::ExecCloseIndices(writer.target);
-                pg_sys::FreeExecutorState(writer.state);
-            }
-            pg_sys::table_close(self.relation, pg_sys::NoLock as i32);
+        if let Some(writer) = self.writer.take() {
+            writer.close();
         }
+        // SAFETY: opened by this value, and closed once.
+        unsafe { pg_sys::table_close(self.relation, pg_sys::NoLock as i32) }
     }
 }

@@ -50,6 +50,13 @@ impl Reader {
         self.datum(column).map(|datum| f64::from_bits(datum.value() as u64))
     }
 
+    /// A number of any precision, as near as a float comes.
+    pub fn numeric(&self, column: Column) -> f64 {
+        let value = self.value(column);
+        // SAFETY: the column holds a numeric, and the function answers with a float.
+        unsafe { pgrx::direct_function_call(pg_sys::numeric_float8_no_overflow, &[Some(value)]) }.unwrap_or_default()
+    }
+
     pub fn bool(&self, column: Column) -> bool {
         self.value(column).value() as u8 != 0
     }

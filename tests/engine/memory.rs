@@ -7,7 +7,7 @@ fn thousands_of_ticks_take_no_more_memory_than_hundreds() {
     let db = database();
     let mut s = db.session();
     let used = |s: &mut agentq_tests::Session| -> i64 {
-        s.text("SELECT sum(total_bytes)::bigint FROM pg_backend_memory_contexts").parse().expect("a number")
+        s.text("SELECT sum(used_bytes)::bigint FROM pg_backend_memory_contexts").parse().expect("a number")
     };
     let ticks = "DO $$ BEGIN FOR i IN 1..250 LOOP PERFORM agentq.fn_engine_tick(); END LOOP; END $$";
     s.run(ticks);

@@ -199,6 +199,57 @@ fn who_waits_behind_a_costlier_job_is_not_forgotten() {
 }
 
 #[test]
+fn a_costly_job_does_not_stop_the_queue() {
+    for preload in [true, false] {
+        let cluster = Cluster::start("budgets_queue", &Options { without_preload: !preload, ..Options::default() });
+        cluster.make_template();
+        let mut s = cluster.session("agentq_template");
+        budget(&mut s, "global", "usd", "total", "{\"amount\": 10}");
+        let spent = enqueue(&mut s, "{\"usd\": 5}", 1).remove(0);
+        claimed(&mut s, "bob");
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{spent}', 'bob')"));
+        enqueue(&mut s, "{\"usd\": 8}", 1);
+        let light = enqueue(&mut s, "{\"usd\": 1}", 1).remove(0);
+        s.enqueue("free");
+        for _ in 0..2 {
+            assert_eq!(id(&claimed(&mut s, "bob")), light, "preload: {preload}");
+            s.call(&format!("fn_job_release('{light}', 'bob')"));
+        }
+        assert_eq!(id(&claimed(&mut s, "bob")), light);
+        claimed(&mut s, "bob");
+        assert_eq!(s.claim("bob")["code"], "empty");
+    }
+}
+
+#[test]
+fn a_claim_with_an_old_snapshot_keeps_to_the_budgets_of_now() {
+    let db = database();
+    let (mut s, mut old) = (db.session(), db.session());
+    enqueue(&mut s, "{\"usd\": 5}", 1);
+    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.job");
+    budget(&mut s, "tenant:1", "usd", "day", "{\"amount\": 4.5}");
+    assert_eq!(old.claim("ann")["code"], "empty");
+    old.run("COMMIT");
+    assert_counted(&mut s);
+}
+
+#[test]
+fn more_than_can_be_counted_is_still_too_much() {
+    let db = database();
+    let mut s = db.session();
+    budget(&mut s, "tenant:1", "usd", "total", "{\"amount\": 10}");
+    let jobs = enqueue(&mut s, "{\"usd\": 1}", 3);
+    let held = id(&claimed(&mut s, "bob"));
+    for _ in 0..12 {
+        expect(&mut s, "counted", &format!("fn_job_usage('{held}', 'bob', '{{\"usd\": 1000000000000}}')"));
+    }
+    s.call("fn_engine_tick('tend_limits')");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    assert_eq!(s.call(&format!("fn_job_explain('{}')", jobs[2]))["code"], "waiting");
+    assert_eq!(s.count("agentq.v_budget WHERE remaining < 0"), 1);
+}
+
+#[test]
 fn counters_of_past_periods_make_room() {
     let db = database();
     let mut s = db.session();

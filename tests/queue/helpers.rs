@@ -124,6 +124,17 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until some claim of this database sleeps in wait of a job.
+#[track_caller]
+pub fn until_waiting(session: &mut Session) {
+    eventually("a claim waits", || {
+        session.count(
+            "pg_stat_activity WHERE datname = current_database() AND state = 'active' AND wait_event = 'Extension'
+             AND query LIKE '%p_wait%' AND pid <> pg_backend_pid()",
+        ) > 0
+    });
+}
+
 /// Waits until some session of this database waits for another one's lock.
 #[track_caller]
 pub fn until_someone_waits(session: &mut Session) {

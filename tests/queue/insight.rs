@@ -75,6 +75,7 @@ fn every_gate_in_the_way_of_a_claim_is_named() {
     s.call("fn_limit_set('provider:a', '{\"rate\": 1, \"per_seconds\": 3600}')");
     let rated = enqueue_all(&mut s, &["r", "r"], ", p_options => '{\"limit_keys\": [\"provider:a\"]}'");
     expect(&mut s, "claimed", "fn_job_claim('ann', 'r')");
+    assert_eq!(gate(&mut s, &rated[1])["gate"], "rate", "also before a claim was refused");
     assert_eq!(s.call("fn_job_claim('ann', 'r')")["code"], "empty");
     let held_by = gate(&mut s, &rated[1]);
     assert_eq!((held_by["gate"].clone(), held_by["limit_key"].clone()), (json!("rate"), json!("provider:a")));
@@ -82,6 +83,9 @@ fn every_gate_in_the_way_of_a_claim_is_named() {
     let closed = id(&s.call("fn_job_enqueue('r', p_options => '{\"limit_keys\": [\"provider:b\"]}')"));
     s.call("fn_limit_report('provider:b', '2100-01-01')");
     assert_eq!(gate(&mut s, &closed)["until"], "2100-01-01T00:00:00+00:00");
+    s.call("fn_limit_remove('provider:b')");
+    assert_eq!(explain(&mut s, &closed)["code"], "ready", "without a rule nobody heeds it");
+    s.call("fn_limit_report('provider:b', '2100-01-01')");
     s.call("fn_budget_set('tenant:9', 'usd', 'day', '{\"amount\": 1}')");
     let costly =
         enqueue_all(&mut s, &["c", "c"], ", p_options => '{\"limit_keys\": [\"tenant:9\"], \"cost\": {\"usd\": 1}}'");

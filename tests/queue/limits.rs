@@ -1,6 +1,6 @@
 //! Limits on how many jobs are held at once: never passed, never leaking a slot.
 
-use crate::helpers::{claimed, drain, expect, id, refused, text, until_someone_waits};
+use crate::helpers::{claimed, drain, expect, id, refused, text, until_someone_waits, until_waiting};
 use agentq_tests::{Cluster, Options, Session, Value, database, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -329,6 +329,25 @@ fn a_freed_slot_wakes_a_waiting_claim() {
     std::thread::sleep(Duration::from_millis(200));
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
     assert_eq!(id(&waiter.join().expect("no panic")), jobs[1]);
+}
+
+#[test]
+fn a_slot_of_all_that_comes_back_wakes_a_waiting_claim() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "global", 1);
+    let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 2);
+    claimed(&mut s, "bob");
+    let mut waiting = db.session();
+    let waiter = std::thread::spawn(move || {
+        let began = std::time::Instant::now();
+        (waiting.call("fn_job_claim('cat', p_wait => '60 s')"), began.elapsed())
+    });
+    until_waiting(&mut s);
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
+    let (job, took) = waiter.join().expect("no panic");
+    assert_eq!(id(&job), jobs[1]);
+    assert!(took.as_secs() < 8, "it was told, and did not just look again: {took:?}");
 }
 
 #[test]

@@ -176,6 +176,19 @@ fn a_rule_for_all_reaches_keys_that_were_reported_on() {
 }
 
 #[test]
+fn a_rate_of_nothing_lets_nothing_through() {
+    let db = database();
+    let mut s = db.session();
+    for rule in ["{\"rate\": 0}", "{\"rate\": 0, \"burst\": 5}", "{\"rate\": 0, \"algorithm\": \"sliding_window\"}"] {
+        limit(&mut s, "provider:*", rule);
+        enqueue(&mut s, "a", KEY, 2);
+        assert_eq!(claim(&mut s), 0, "{rule}");
+    }
+    limit(&mut s, "provider:*", "{\"rate\": null}");
+    assert_eq!(claim(&mut s), 6);
+}
+
+#[test]
 fn a_claim_that_waits_hears_when_a_rate_opens() {
     let db = database();
     let mut s = db.session();

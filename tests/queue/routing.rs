@@ -1,6 +1,6 @@
 //! Capabilities: a job runs where it can be run, and it is told when nobody can.
 
-use crate::helpers::{claimed, expect, id, refuse};
+use crate::helpers::{claimed, eventually, expect, id, refuse, until_waiting};
 use agentq_tests::{Session, Value, database, json};
 
 #[track_caller]
@@ -49,6 +49,33 @@ fn priority_decides_over_all_that_a_worker_can_run() {
     let jobs = [enqueue("[\"gpu\"]", 3), enqueue("[\"web\"]", 1), enqueue("[]", 2), enqueue("[\"gpu\", \"web\"]", 0)];
     let order: Vec<String> = (0..4).map(|_| id(&claimed(&mut s, "ann"))).collect();
     assert_eq!(order, [&jobs[3], &jobs[1], &jobs[2], &jobs[0]].map(Clone::clone));
+}
+
+#[test]
+fn the_one_that_can_run_it_is_woken_whoever_waits_beside_it() {
+    let db = database();
+    let mut s = db.session();
+    let wait = |capabilities: &'static str| {
+        let mut session = db.session();
+        std::thread::spawn(move || {
+            let call =
+                format!("fn_job_claim('w', p_wait => '60 s', p_options => '{{\"capabilities\": {capabilities}}}')");
+            let began = std::time::Instant::now();
+            (session.call(&call)["code"].clone(), began.elapsed())
+        })
+    };
+    let plain = wait("[]");
+    until_waiting(&mut s);
+    let capable = wait("[\"gpu\"]");
+    eventually("both wait", || {
+        s.count("pg_stat_activity WHERE datname = current_database() AND wait_event = 'Extension' AND query LIKE '%p_wait%'") == 2
+    });
+    enqueue(&mut s, "[\"gpu\"]");
+    let (code, took) = capable.join().expect("no panic");
+    assert_eq!(code, "claimed");
+    assert!(took.as_secs() < 8, "it was told, and did not just look again: {took:?}");
+    s.enqueue("plain");
+    assert_eq!(plain.join().expect("no panic").0, "claimed");
 }
 
 #[test]

@@ -12,6 +12,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 const PROBES: usize = 64;
 /// One job's share of a turn, at a weight of 1.
 pub const TURN: u64 = 1 << 20;
+/// Queues with lanes of which it is remembered how far turns have come.
+const QUEUES: usize = 1_024;
 
 /// A key in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +46,14 @@ pub struct Turn {
     pub lane: String,
 }
 
+/// How far the turns of a queue have come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Time {
+    database: u32,
+    queue: i32,
+    turn: u64,
+}
+
 pub struct Counters<const N: usize> {
     databases: [u32; N],
     names: [Name; N],
@@ -56,6 +66,10 @@ pub struct Counters<const N: usize> {
     queues: [i32; N],
     groups: [u32; N],
     turns: [u64; N],
+    /// Whether a claim was kept from jobs because nothing was left.
+    wanted: [bool; N],
+    /// How far the turns of each queue have come: where the job stood that was given out last.
+    times: [Time; QUEUES],
     /// The places at which jobs wait, without gaps, so that nobody has to look at all places; and where each stands
     /// in this list.
     waiting: [u32; N],
@@ -76,6 +90,8 @@ impl<const N: usize> Default for Counters<N> {
             queues: [0; N],
             groups: [0; N],
             turns: [0; N],
+            wanted: [false; N],
+            times: [Time::default(); QUEUES],
             waiting: [0; N],
             stands_at: [0; N],
             waiting_count: 0,
@@ -104,6 +120,7 @@ impl<const N: usize> Counters<N> {
         let (queue, group) = Lane::parse(slot.key).map_or((0, 0), |lane| (lane.queue_id, lane.group()));
         (self.databases[place], self.names[place]) = (slot.database, name);
         (self.queues[place], self.groups[place], self.turns[place], self.needed[place]) = (queue, group, 0, 0);
+        self.wanted[place] = false;
         Some(place)
     }
 
@@ -119,7 +136,30 @@ impl<const N: usize> Counters<N> {
     /// gives back.
     pub fn is_full(&self, slot: Slot<'_>, most: i64, back: i64) -> bool {
         let (active, needed) = self.find(slot).map_or((0, 0), |place| (self.active[place], self.needed[place]));
-        active - back + needed.max(1) > most
+        (active - back).saturating_add(needed.max(1)) > most
+    }
+
+    /// Whether nothing is left; `back` is what the one who asks gives back.
+    pub fn is_used_up(&self, slot: Slot<'_>, most: i64, back: i64) -> bool {
+        self.active(slot) - back >= most
+    }
+
+    /// Whether a claim is known to have been kept from jobs by this key.
+    pub fn is_wanted(&self, slot: Slot<'_>) -> bool {
+        self.find(slot).is_some_and(|place| self.wanted[place])
+    }
+
+    /// Remembers that a claim was kept from jobs by this key.
+    pub fn want(&mut self, slot: Slot<'_>) {
+        if let Some(place) = self.find_or_make(slot) {
+            self.wanted[place] = true;
+        }
+    }
+
+    /// So much of a key is free again. True: somebody waits for it.
+    pub fn give_back(&mut self, slot: Slot<'_>, amount: i64) -> bool {
+        self.add_active(slot, -amount);
+        self.find(slot).is_some_and(|place| std::mem::take(&mut self.wanted[place]) || self.blocked[place] > 0)
     }
 
     /// Whether jobs wait for any key, or in any lane.
@@ -158,7 +198,7 @@ impl<const N: usize> Counters<N> {
         for (number, wish) in wanted.iter().enumerate() {
             let place = self.find_or_make(Slot { database, key: wish.key });
             if let Some(place) = place
-                && self.active[place] + wish.amount.max(1) <= wish.most
+                && self.active[place].saturating_add(wish.amount.max(1)) <= wish.most
             {
                 self.active[place] += wish.amount;
                 self.needed[place] = 0;
@@ -176,7 +216,7 @@ impl<const N: usize> Counters<N> {
     /// False: there is no room for the counter. What has come back is looked at anew by those who wait.
     pub fn add_active(&mut self, slot: Slot<'_>, change: i64) -> bool {
         let Some(place) = self.find_or_make(slot) else { return false };
-        self.active[place] = (self.active[place] + change).max(0);
+        self.active[place] = self.active[place].saturating_add(change).max(0);
         if change < 0 {
             self.needed[place] = 0;
         }
@@ -218,6 +258,17 @@ impl<const N: usize> Counters<N> {
         true
     }
 
+    /// Sets how many jobs wait for a key, or in a lane, that is not known yet. False: there is no room for the counter.
+    pub fn restore_blocked(&mut self, slot: Slot<'_>, blocked: u32) -> bool {
+        let Some(place) = self.find_or_make(slot) else { return false };
+        if self.blocked[place] == 0 && blocked > 0 {
+            self.turns[place] = self.time(slot.database, self.queues[place]);
+            self.blocked[place] = blocked as i32;
+            self.begin_waiting(place);
+        }
+        true
+    }
+
     /// The databases that have counters.
     pub fn databases(&self) -> Vec<u32> {
         let mut all: Vec<u32> = self.databases.iter().copied().filter(|database| *database != 0).collect();
@@ -235,26 +286,38 @@ impl<const N: usize> Counters<N> {
             (self.databases[place], self.names[place], self.queues[place]) = (0, Name::NONE, 0);
             (self.active[place], self.blocked[place]) = (0, 0);
         }
+        self.times.iter_mut().filter(|time| time.database == database).for_each(|time| *time = Time::default());
     }
 }
 
 /// Turns: the lanes of a queue are served so that each group gets its share.
 impl<const N: usize> Counters<N> {
-    /// The least that any other group of the queue in which jobs wait has had.
-    fn floor(&self, database: u32, queue: i32, group: u32) -> Option<u64> {
-        let others = self.waiting(database, queue).filter(|place| self.groups[*place] != group);
-        others.map(|place| self.turns[place]).min()
+    fn time_place(&self, database: u32, queue: i32) -> Option<usize> {
+        let mut hasher = DefaultHasher::new();
+        (database, queue).hash(&mut hasher);
+        let first = hasher.finish() as usize % QUEUES;
+        let is_it = |time: &Time| (time.database == database && time.queue == queue) || time.database == 0;
+        (0..PROBES).map(|step| (first + step) % QUEUES).find(|place| is_it(&self.times[*place]))
     }
 
-    /// Where a lane begins into which jobs have come: with its group, or with the others, because what was not asked
-    /// for meanwhile is not made up for.
+    /// How far the turns of a queue have come. Whoever begins to wait, or could not be served for a while, begins
+    /// here, because what it has missed is not made up for. (0 in a queue for which there is no room.)
+    fn time(&self, database: u32, queue: i32) -> u64 {
+        self.time_place(database, queue).map_or(0, |place| self.times[place].turn)
+    }
+
+    fn pass_time(&mut self, database: u32, queue: i32, turn: u64) {
+        if let Some(place) = self.time_place(database, queue) {
+            let turn = self.times[place].turn.max(turn);
+            self.times[place] = Time { database, queue, turn };
+        }
+    }
+
+    /// Where a lane begins into which jobs have come: with its group, or with the others.
     fn first_turn(&self, place: usize) -> u64 {
         let (database, queue, group) = (self.databases[place], self.queues[place], self.groups[place]);
         let of_group = self.waiting(database, queue).find(|other| self.groups[*other] == group);
-        of_group.map_or_else(
-            || self.turns[place].max(self.floor(database, queue, group).unwrap_or_default()),
-            |other| self.turns[other],
-        )
+        of_group.map_or_else(|| self.turns[place].max(self.time(database, queue)), |other| self.turns[other])
     }
 
     /// The lanes of a queue in which jobs wait, of those groups that have had least, so many at most; the least first.
@@ -276,8 +339,9 @@ impl<const N: usize> Counters<N> {
         }
         let best: BTreeSet<(u64, u32)> = best.into_iter().collect();
         let chosen = |place: &usize| best.contains(&(self.turns[*place], self.groups[*place])) && may(*place);
+        let time = self.time(database, queue);
         let turn = |place: usize| Turn {
-            turn: self.turns[place],
+            turn: self.turns[place].max(time),
             group: self.groups[place],
             lane: self.names[place].as_str().to_owned(),
         };
@@ -288,33 +352,38 @@ impl<const N: usize> Counters<N> {
 
     /// What those without a fairness key have had; they are in no lane, or in one of capabilities.
     pub fn turn_without_key(&self, database: u32, queue: i32) -> u64 {
-        let floor = || self.floor(database, queue, 0).unwrap_or_default();
-        self.find(Slot { database, key: &without_key(queue) }).map_or_else(floor, |place| self.turns[place])
+        let had = self.find(Slot { database, key: &without_key(queue) }).map_or(0, |place| self.turns[place]);
+        had.max(self.time(database, queue))
     }
 
-    /// A group has had so much of its turn.
-    pub fn served(&mut self, database: u32, queue: i32, group: u32, share: u64) {
+    fn set_turn_without_key(&mut self, database: u32, queue: i32, turn: u64) {
+        if let Some(place) = self.find_or_make(Slot { database, key: &without_key(queue) }) {
+            self.turns[place] = turn;
+        }
+    }
+
+    /// So many jobs of a group were given out, each with this share of its turn.
+    pub fn served(&mut self, database: u32, queue: i32, group: u32, share: u64, jobs: u64) {
+        let mut begins = self.time(database, queue);
         if group == 0 {
-            let turn = self.turn_without_key(database, queue) + share;
-            if let Some(place) = self.find_or_make(Slot { database, key: &without_key(queue) }) {
-                self.turns[place] = turn;
-            }
+            begins = self.turn_without_key(database, queue);
+            self.set_turn_without_key(database, queue, begins + share * jobs);
         }
         for number in 0..self.waiting_count {
             let place = self.waiting[number] as usize;
             if self.queues[place] == queue && self.groups[place] == group && self.databases[place] == database {
-                self.turns[place] += share;
+                begins = begins.max(self.turns[place]);
+                self.turns[place] = begins + share * jobs;
             }
         }
+        self.pass_time(database, queue, begins + share * jobs.saturating_sub(1));
     }
 
-    /// Those without a fairness key had nothing when their turn came: it is not made up for later, and they are asked
-    /// again when the others have had theirs.
+    /// Those without a fairness key had nothing when their turn came: they are asked again when the others have had
+    /// theirs.
     pub fn passed_over(&mut self, database: u32, queue: i32) {
-        let turn = self.turn_without_key(database, queue);
-        if let Some(floor) = self.floor(database, queue, 0) {
-            self.served(database, queue, 0, (floor + TURN).saturating_sub(turn));
-        }
+        let turn = self.turn_without_key(database, queue) + TURN;
+        self.set_turn_without_key(database, queue, turn);
     }
 }
 
@@ -336,7 +405,7 @@ impl<T: PartialEq> Order<T> {
         self.0.iter().find(|(_, _, other)| other == group).map_or(0, |(turn, ..)| *turn)
     }
 
-    /// A job of the group was taken. Returns its share.
+    /// A job of the group was taken. Returns what one job is of its turn.
     pub fn taken(&mut self, group: &T) -> u64 {
         let Some((turn, share, _)) = self.0.iter_mut().find(|(_, _, other)| other == group) else { return 0 };
         *turn += *share;

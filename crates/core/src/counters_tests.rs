@@ -102,7 +102,7 @@ fn serve(counters: &mut Counters<64>, weights: &BTreeMap<u32, f64>, times: usize
     for _ in 0..times {
         let lane = counters.lanes(1, 3, 1, |_, _| true).remove(0);
         *got.entry(lane.group).or_default() += 1;
-        counters.served(1, 3, lane.group, share(weights.get(&lane.group).copied().unwrap_or(1.0)));
+        counters.served(1, 3, lane.group, share(weights.get(&lane.group).copied().unwrap_or(1.0)), 1);
     }
     got
 }
@@ -135,13 +135,61 @@ fn those_without_a_key_are_a_group_as_well() {
     let mut counters = Counters::<64>::default();
     let (a, _) = lane("a");
     counters.add_blocked(Slot { database: 1, key: &a }, 10);
-    counters.served(1, 3, lane("a").1, 5 * TURN);
-    assert_eq!(counters.turn_without_key(1, 3), 5 * TURN, "as much as the others, at first");
-    counters.served(1, 3, 0, TURN);
-    assert_eq!(counters.turn_without_key(1, 3), 6 * TURN);
-    counters.served(1, 3, lane("a").1, 5 * TURN);
+    counters.served(1, 3, lane("a").1, TURN, 5);
+    assert_eq!(counters.turn_without_key(1, 3), 4 * TURN, "where the last job stood that was given out");
+    counters.served(1, 3, 0, TURN, 1);
+    assert_eq!(counters.turn_without_key(1, 3), 5 * TURN);
+    counters.served(1, 3, lane("a").1, TURN, 5);
     counters.passed_over(1, 3);
-    assert_eq!(counters.turn_without_key(1, 3), 11 * TURN, "nothing is made up for");
+    assert_eq!(counters.turn_without_key(1, 3), 10 * TURN, "nothing is made up for");
+}
+
+#[test]
+fn who_cannot_be_served_holds_nobody_up_and_does_not_catch_up() {
+    let mut counters = Counters::<64>::default();
+    let (full, busy, late) = (lane("full"), lane("busy"), lane("late"));
+    for name in [&full.0, &busy.0] {
+        counters.add_blocked(Slot { database: 1, key: name }, 1_000);
+    }
+    let may = |_: &Counters<64>, lane: Lane<'_>| lane.fairness_key != "full";
+    let mut serve = |counters: &mut Counters<64>, times: usize, all: bool| {
+        let mut got: BTreeMap<u32, usize> = BTreeMap::new();
+        for _ in 0..times {
+            let lane = counters.lanes(1, 3, 1, |counters, lane| all || may(counters, lane)).remove(0);
+            *got.entry(lane.group).or_default() += 1;
+            counters.served(1, 3, lane.group, TURN, 1);
+        }
+        got
+    };
+    serve(&mut counters, 500, false);
+    // Who comes now takes turns with the one that was served, not with the one that could not be.
+    counters.add_blocked(Slot { database: 1, key: &late.0 }, 1_000);
+    let got = serve(&mut counters, 20, false);
+    assert!(got[&late.1].abs_diff(10) <= 1, "{got:?}");
+    // And when that one can be served, it does too.
+    let got = serve(&mut counters, 30, true);
+    assert!(got.values().all(|jobs| jobs.abs_diff(10) <= 1), "{got:?}");
+}
+
+#[test]
+fn what_somebody_was_kept_from_is_told_when_it_is_free_again() {
+    let mut counters = Counters::<16>::default();
+    assert_eq!(counters.take(1, &[one(1, 1)]), Ok(()));
+    assert!(counters.is_used_up(slot(1), 1, 0) && !counters.is_used_up(slot(1), 1, 1));
+    assert!(!counters.give_back(slot(1), 1), "nobody has asked");
+    assert_eq!(counters.take(1, &[one(1, 1)]), Ok(()));
+    counters.want(slot(1));
+    assert!(counters.is_wanted(slot(1)));
+    assert!(counters.give_back(slot(1), 1) && !counters.is_wanted(slot(1)));
+}
+
+#[test]
+fn much_too_much_is_not_nothing() {
+    let mut counters = Counters::<16>::default();
+    for _ in 0..3 {
+        counters.add_active(slot(1), i64::MAX / 2);
+    }
+    assert!(counters.is_used_up(slot(1), i64::MAX, 0));
 }
 
 #[test]

@@ -82,6 +82,9 @@ impl Gauge {
     /// When a job of this weight may be begun; None: now. One that is heavier than all that there ever is may be
     /// begun when nothing else counts.
     fn fits_at(&self, rate: &Rate, weight: u32, now: Micros) -> Option<Micros> {
+        if rate.amount == 0 {
+            return Some(Micros::MAX);
+        }
         if !rate.is_window {
             let room = f64::from(rate.burst.saturating_sub(weight));
             let excess = self.used - room;
@@ -89,19 +92,16 @@ impl Gauge {
             if excess <= 1e-6 {
                 return None;
             }
-            if rate.amount == 0 {
-                return Some(Micros::MAX);
-            }
             return Some(now.saturating_add((excess / rate.per_micro()).ceil() as i64));
         }
         let room = rate.amount.saturating_sub(weight);
         let mut sum = self.sum();
-        if sum <= room && rate.amount > 0 {
+        if sum <= room {
             return None;
         }
         for (age, begun) in self.slices.iter().enumerate().rev() {
             sum -= (*begun).min(sum);
-            if sum <= room && rate.amount > 0 {
+            if sum <= room {
                 return Some((self.at - age as i64 + SLICES as i64 + 1) * self.slice);
             }
         }
@@ -259,10 +259,8 @@ mod tests {
 
     #[test]
     fn nothing_is_begun_where_nothing_may_be() {
-        for rate in [bucket(0, 0), window(0)] {
-            let mut gauge = Gauge::default();
-            gauge.take(&Rate { amount: 1, ..rate }, 1, NOW);
-            assert!(!begun(&mut gauge, &rate, 1, NOW), "{rate:?}");
+        for rate in [bucket(0, 0), bucket(0, 5), window(0)] {
+            assert!(!begun(&mut Gauge::default(), &rate, 1, NOW), "{rate:?}");
         }
     }
 

@@ -3,7 +3,7 @@ WITH gone AS (
     RETURNING counter, amount
 ), added AS (
     INSERT INTO agentq.budget_use AS u (counter, amount, updated_at)
-    SELECT counter, sum(amount), agentq.fn_clock_now() FROM gone GROUP BY counter ORDER BY counter
-    ON CONFLICT (counter) DO UPDATE SET amount = u.amount + excluded.amount, updated_at = excluded.updated_at
+    SELECT counter, least(sum(amount), 9e18)::bigint, agentq.fn_clock_now() FROM gone GROUP BY counter ORDER BY counter
+    ON CONFLICT (counter) DO UPDATE SET amount = least(u.amount::numeric + excluded.amount, 9e18)::bigint, updated_at = excluded.updated_at
 )
 SELECT count(*) FROM gone
