@@ -113,6 +113,35 @@ pub fn with_own_names<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Runs `work` with a setting of the server's, which an error undoes with the (sub)transaction.
+pub fn with_setting<R>(name: &CStr, value: &CStr, work: impl FnOnce() -> R) -> R {
+    // SAFETY: plain calls of the server's, which copies the value.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        set_locally(name, value);
+        let result = work();
+        pg_sys::AtEOXact_GUC(true, level);
+        result
+    }
+}
+
+/// Sets a setting until the present level of settings ends.
+unsafe fn set_locally(name: &CStr, value: &CStr) {
+    // SAFETY: the server copies the value.
+    unsafe {
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+    }
+}
+
 /// An error that was caught.
 pub struct Caught {
     pub code: PgSqlErrorCode,
@@ -153,6 +182,26 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
         crate::error::raise(error.code, error.message.clone(), "What it had done is undone.")
     }
     result
+}
+
+/// Runs `work` in a subtransaction, and undoes it if `work` says that it is not worth keeping: then no
+/// lock is kept either. What it returns must not point into rows.
+pub fn worth_keeping<R>(work: impl FnOnce() -> (R, bool)) -> R {
+    // SAFETY: as above; an error leaves through the abort of the transaction around it.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let (result, keep) = work();
+        if keep {
+            pg_sys::ReleaseCurrentSubTransaction();
+        } else {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        result
+    }
 }
 
 /// Whether the caller has opened a transaction, and so decides when it ends.
@@ -253,16 +302,7 @@ fn with_settings<R>(work: impl FnOnce() -> R) -> R {
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
         for (name, value) in PLANNED_WITH {
-            pg_sys::set_config_option(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SAVE,
-                true,
-                0,
-                false,
-            );
+            set_locally(name, value);
         }
         let result = work();
         pg_sys::AtEOXact_GUC(true, level);

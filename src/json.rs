@@ -115,6 +115,17 @@ impl Jsonb {
         unsafe { direct_function_call(pg_sys::jsonb_delete, &[Some(self.0), key.into_datum()]) }.unwrap_or(self)
     }
 
+    /// The object with the members of another, which win.
+    pub fn merged(self, other: Jsonb) -> Jsonb {
+        // SAFETY: both arguments are of the types that the function takes, which answers with a jsonb.
+        unsafe { direct_function_call(pg_sys::jsonb_concat, &[Some(self.0), Some(other.0)]) }.unwrap_or(self)
+    }
+
+    /// The object with one more member, whose value is not parsed.
+    pub fn with(self, key: &str, value: Jsonb) -> Jsonb {
+        self.merged(Self::from_container(&object(&mut [(key, value.container().item())])))
+    }
+
     /// Whether it is an object that has this key.
     pub fn has_key(self, key: &str) -> bool {
         self.is_object() && self.container().get(key).is_some()

@@ -10,6 +10,8 @@ mod db;
 mod engine;
 mod error;
 mod events;
+mod flow;
+mod governance;
 mod guc;
 mod json;
 mod queue;
@@ -24,6 +26,7 @@ mod table;
 #[allow(non_snake_case, reason = "the server looks for this name")]
 pub extern "C-unwind" fn _PG_init() {
     guc::init();
+    flow::init();
     if shared::init() {
         queue::hints::init();
         engine::init();

@@ -31,10 +31,11 @@ extension_sql_file!(
     requires = ["queue_job_queue", base::config::fn_config_get],
 );
 extension_sql_file!("../sql/events/event.sql", name = "events_event", requires = ["queue_views"]);
+extension_sql_file!("../sql/events/log.sql", name = "events_log", requires = ["events_event"]);
 extension_sql_file!(
     "../sql/queue/schedule.sql",
     name = "queue_schedule",
-    requires = ["events_event", queue::schedules::fn_schedule_upcoming],
+    requires = ["events_log", queue::schedules::fn_schedule_upcoming],
 );
 extension_sql_file!("../sql/queue/handler.sql", name = "queue_handler", requires = ["queue_schedule"]);
 extension_sql_file!(
@@ -54,5 +55,14 @@ extension_sql_file!(
         ["engine_engine", queue::limits::fn_limit_set, queue::limits::fn_limit_counted, queue::limits::fn_limit_gauge,],
 );
 extension_sql_file!("../sql/queue/insight.sql", name = "queue_insight", requires = ["queue_limit_views"]);
-extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["queue_insight"]);
+extension_sql_file!("../sql/flow/steps.sql", name = "flow_steps", requires = ["queue_insight"]);
+extension_sql_file!("../sql/flow/mission.sql", name = "flow_mission", requires = ["flow_steps"]);
+extension_sql_file!("../sql/flow/effect.sql", name = "flow_effect", requires = ["flow_mission"]);
+extension_sql_file!(
+    "../sql/governance/policy.sql",
+    name = "governance_policy",
+    requires = ["flow_effect", governance::policies::fn_policy_accepts],
+);
+extension_sql_file!("../sql/governance/proposal.sql", name = "governance_proposal", requires = ["governance_policy"]);
+extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["governance_proposal"]);
 extension_sql_file!("../sql/functions.sql", name = "functions", finalize);

@@ -192,6 +192,12 @@ fn engine(r: &Results) -> Vec<Figure> {
             "jobs begun until 99 small tenants are through, beside one of 100,000 jobs, ÷ their fair share",
             r.fairness.as_ref().map(|found| found.begun / FAIR_SHARE),
         ),
+        at_most(
+            3.0,
+            "a step of a mission, of any size, ÷ a plain job's life",
+            r.missions.as_ref().map(|m| m.dearest()),
+        ),
+        at_most(1.2, "a step of a mission of 10,000 ÷ of 100", r.missions.as_ref().map(|m| m.growth())),
     ]
 }
 

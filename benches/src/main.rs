@@ -15,6 +15,7 @@ mod figures;
 mod growth;
 mod latency;
 mod limits;
+mod missions;
 mod options;
 mod payload;
 mod pgbench;
@@ -156,6 +157,7 @@ fn plan(bench: &Bench) -> Vec<Task> {
         tasks.push(engine::task(bench));
         tasks.push(limits::task(bench));
         tasks.push(fairness::task(bench));
+        tasks.push(missions::task(bench));
         tasks.extend(latency::tasks(bench));
         tasks.extend(growth::tasks(bench));
         tasks.push(space::task(bench));

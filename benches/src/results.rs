@@ -6,6 +6,7 @@ use crate::fairness::Fairness;
 use crate::growth::Growth;
 use crate::latency::Latency;
 use crate::limits::Limits;
+use crate::missions::Missions;
 use crate::pinned::Pinned;
 use crate::space::Space;
 use crate::stats::median;
@@ -38,6 +39,7 @@ pub struct Results {
     pub engine: Option<Engine>,
     pub limits: Option<Limits>,
     pub fairness: Option<Fairness>,
+    pub missions: Option<Missions>,
     pub growth: Growth,
     pub latency: Vec<Latency>,
     pub space: Option<Space>,

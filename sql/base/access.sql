@@ -52,6 +52,94 @@ CROSS JOIN unnest(ARRAY['job_queue', 'job_attempt', 'job_dead_letter', 'queue_he
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT 'operator', privilege, 'job_queue' FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) AS privilege;
 
+-- The events room.
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'EXECUTE', object
+FROM (VALUES
+    ('producer', ARRAY['fn_event_emit']),
+    ('worker', ARRAY['fn_event_emit', 'fn_event_read']),
+    ('reader', ARRAY['fn_event_read', 'fn_event_verify']),
+    ('operator', ARRAY['fn_event_emit', 'fn_event_read', 'fn_event_verify'])
+) AS l(level, objects)
+CROSS JOIN LATERAL unnest(l.objects) AS object;
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'SELECT', object
+FROM unnest(ARRAY['reader', 'operator']) AS level
+CROSS JOIN unnest(ARRAY['event_log', 'event_chain', 'v_event_partition']) AS object;
+
+-- The flow room: steps, actions, signals.
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'EXECUTE', object
+FROM (VALUES
+    ('producer', ARRAY['fn_signal_send', 'fn_action_key']),
+    ('worker', ARRAY['fn_step_begin', 'fn_step_complete', 'fn_step_fail', 'fn_step_resolve', 'fn_action_begin', 'fn_action_finish',
+        'fn_action_fail', 'fn_action_key', 'fn_checkpoint_save', 'fn_checkpoint_load', 'fn_job_sleep', 'fn_signal_wait',
+        'fn_signal_send']),
+    ('reader', ARRAY['fn_checkpoint_load', 'fn_action_key']),
+    ('operator', ARRAY['fn_step_begin', 'fn_step_complete', 'fn_step_fail', 'fn_step_resolve', 'fn_action_begin',
+        'fn_action_finish', 'fn_action_fail', 'fn_action_key', 'fn_checkpoint_save', 'fn_checkpoint_load', 'fn_job_sleep',
+        'fn_signal_wait', 'fn_signal_send'])
+) AS l(level, objects)
+CROSS JOIN LATERAL unnest(l.objects) AS object;
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'SELECT', object
+FROM unnest(ARRAY['reader', 'operator']) AS level
+CROSS JOIN unnest(ARRAY['v_job_step', 'action', 'signal', 'signal_wait']) AS object;
+
+-- The flow room: missions.
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'EXECUTE', object
+FROM (VALUES
+    ('producer', ARRAY['fn_mission_start', 'fn_mission_get', 'fn_mission_explain', 'fn_mission_graph']),
+    ('worker', ARRAY['fn_mission_get', 'fn_mission_explain', 'fn_mission_graph']),
+    ('reader', ARRAY['fn_mission_get', 'fn_mission_explain', 'fn_mission_graph']),
+    ('operator', ARRAY['fn_mission_start', 'fn_mission_get', 'fn_mission_explain', 'fn_mission_graph', 'fn_mission_cancel',
+        'fn_mission_pause', 'fn_mission_resume', 'fn_mission_fork'])
+) AS l(level, objects)
+CROSS JOIN LATERAL unnest(l.objects) AS object;
+
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'SELECT', object
+FROM unnest(ARRAY['reader', 'operator']) AS level
+CROSS JOIN unnest(ARRAY['mission', 'v_mission', 'v_mission_step', 'v_action_run', 'mission_item']) AS object;
+
+-- The flow room: effects.
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'EXECUTE', object
+FROM (VALUES
+    ('worker', ARRAY['fn_effect_plan', 'fn_effect_begin', 'fn_effect_finish', 'fn_effect_fail', 'fn_effect_get']),
+    ('reader', ARRAY['fn_effect_get', 'fn_effect_manifest_check']),
+    ('operator', ARRAY['fn_effect_plan', 'fn_effect_begin', 'fn_effect_finish', 'fn_effect_fail', 'fn_effect_get',
+        'fn_effect_reconcile', 'fn_effect_compensate', 'fn_effect_manifest_set', 'fn_effect_manifest_check',
+        'fn_effect_operation_set', 'fn_effect_operation_remove', 'fn_effect_compensation_set', 'fn_effect_compensation_remove'])
+) AS l(level, objects)
+CROSS JOIN LATERAL unnest(l.objects) AS object;
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'SELECT', object
+FROM unnest(ARRAY['reader', 'operator']) AS level
+CROSS JOIN unnest(ARRAY['v_effect', 'v_effect_drift', 'effect_chain', 'effect_manifest', 'effect_operation', 'effect_compensation',
+    'effect_type']) AS object;
+
+-- The governance room.
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'EXECUTE', object
+FROM (VALUES
+    ('producer', ARRAY['fn_proposal_create', 'fn_proposal_gate', 'fn_proposal_get', 'fn_proposal_is_auto_approvable',
+        'fn_template_step_kinds']),
+    ('worker', ARRAY['fn_policy_get']),
+    ('reader', ARRAY['fn_policy_get', 'fn_policy_history', 'fn_proposal_get', 'fn_proposal_is_auto_approvable',
+        'fn_template_step_kinds']),
+    ('operator', ARRAY['fn_policy_get', 'fn_policy_history', 'fn_policy_set', 'fn_proposal_create', 'fn_proposal_gate',
+        'fn_proposal_get', 'fn_proposal_is_auto_approvable', 'fn_proposal_approve', 'fn_proposal_reject',
+        'fn_template_step_kinds', 'fn_ops_tick'])
+) AS l(level, objects)
+CROSS JOIN LATERAL unnest(l.objects) AS object;
+
+INSERT INTO agentq.access_rule (level, privilege, object)
+SELECT level, 'SELECT', object
+FROM unnest(ARRAY['reader', 'operator']) AS level
+CROSS JOIN unnest(ARRAY['policy', 'policy_version', 'event_cursor', 'reaction', 'reaction_pattern', 'command', 'v_proposal']) AS object;
+
 CREATE TABLE agentq.access_grant (
     role_name  name NOT NULL,
     level      text NOT NULL,

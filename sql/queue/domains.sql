@@ -33,5 +33,5 @@ COMMENT ON DOMAIN agentq.job_finished_state IS 'The states of a finished job.';
 
 CREATE DOMAIN agentq.job_outcome AS text COLLATE "C"
     CONSTRAINT job_outcome_check CHECK (VALUE IN ('succeeded', 'failed', 'lease_expired', 'released', 'snoozed',
-        'cancelled', 'dead_letter'));
+        'cancelled', 'dead_letter', 'slept', 'waiting'));
 COMMENT ON DOMAIN agentq.job_outcome IS 'How an attempt may end.';

@@ -54,6 +54,9 @@ BEGIN
     IF v_job.parked IS NOT NULL THEN
         v_gates := v_gates || jsonb_build_object('gate', 'parked', 'message', 'nobody knows what became of its last attempt',
             'hint', 'Find out, and say so with fn_job_reconcile.');
+    ELSIF v_job.scheduled_at > v_now AND v_job.state = 'queued' AND (v_job.waits_for->>'at')::timestamptz = v_job.scheduled_at THEN
+        v_at := nullif(v_job.scheduled_at, 'infinity');
+        v_gates := v_gates || jsonb_build_array(v_job.waits_for - 'at' || jsonb_build_object('until', v_at));
     ELSIF v_job.scheduled_at > v_now AND v_job.state = 'retry_waiting' THEN
         v_at := v_job.scheduled_at;
         v_gates := v_gates || jsonb_build_object('gate', 'retry', 'message',

@@ -44,6 +44,8 @@ CREATE TABLE agentq.job (
     cost            jsonb,
     fairness_key    text COLLATE "C",
     requires        text[],
+    on_end          text,
+    waits_for       jsonb,
     CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
@@ -78,6 +80,8 @@ COMMENT ON COLUMN agentq.job.limit_weights IS 'How much of a rate each of limit_
 COMMENT ON COLUMN agentq.job.cost IS 'What it is expected to cost, by unit: reserved of budgets while it is held.';
 COMMENT ON COLUMN agentq.job.fairness_key IS 'Jobs of its queue take turns by this key.';
 COMMENT ON COLUMN agentq.job.requires IS 'Capabilities that its worker must have.';
+COMMENT ON COLUMN agentq.job.on_end IS 'Who in the extension is told when it has finished, a colon, and what about; NULL: nobody.';
+COMMENT ON COLUMN agentq.job.waits_for IS 'What it rests for, if not for time alone, as fn_job_explain tells it. It holds while scheduled_at is what "at" says.';
 
 CREATE TABLE agentq.job_ready (
     scheduled_at timestamptz NOT NULL,

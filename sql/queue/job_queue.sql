@@ -157,6 +157,6 @@ COMMENT ON COLUMN agentq.job_attempt.lease_token IS 'The token of that claim.';
 COMMENT ON COLUMN agentq.job_attempt.lease_owner IS 'Who made it.';
 COMMENT ON COLUMN agentq.job_attempt.began_at IS 'When it was claimed.';
 COMMENT ON COLUMN agentq.job_attempt.ended_at IS 'When it ended; NULL: it goes on.';
-COMMENT ON COLUMN agentq.job_attempt.outcome IS 'succeeded, failed, lease_expired, released, snoozed, cancelled or dead_letter; NULL: it goes on.';
+COMMENT ON COLUMN agentq.job_attempt.outcome IS 'succeeded, failed, lease_expired, released, snoozed, slept, waiting, cancelled or dead_letter; NULL: it goes on.';
 COMMENT ON COLUMN agentq.job_attempt.error_class IS 'Class of its error.';
 COMMENT ON COLUMN agentq.job_attempt.error IS 'Its error.';

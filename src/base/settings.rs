@@ -59,13 +59,20 @@ pub struct Settings {
     pub max_crashes: i64,
     pub replay_needs_approval: bool,
     pub routing_alert_seconds: i64,
+    pub step_events: bool,
     pub policies: Policies,
     pub limits: Rules,
     pub budgets: Budgets,
+    pub events_keep_days: i64,
+    pub audit_keep_days: i64,
     /// Whether the schema has what jobs are given up with since 0.5.0.
     pub has_policies: bool,
     /// Whether it has rates, budgets and lanes of their own, since 0.6.0.
     pub has_lanes: bool,
+    /// Whether events have a log, since 0.7.0.
+    pub has_log: bool,
+    /// Whether it has steps, missions and what else the flow room keeps, since 0.7.0.
+    pub has_flow: bool,
 }
 
 thread_local! {
@@ -104,10 +111,11 @@ impl Settings {
     }
 
     fn load() -> Settings {
-        let (oids, config, queues, policies, budgets) = db::connect(|db| {
+        let (oids, config, queues, policies, budgets, (has_log, has_flow)) = db::connect(|db| {
             let row = db.run(&SETTINGS_LOAD, &[]);
             let oids: [Option<pg_sys::Oid>; 6] = std::array::from_fn(|number| row.get(number + 1));
             let (config, queues) = (row.must::<pgrx::JsonB>(7).0, row.must::<pgrx::JsonB>(8).0);
+            let (has_log, has_flow): (bool, bool) = (row.must(9), row.must(10));
             let policies = oids[3].map(|_| {
                 let row = db.run(&POLICIES_LOAD, &[]);
                 let classes: Vec<ClassRow> = serde_json::from_value(row.must::<pgrx::JsonB>(1).0).unwrap_or_default();
@@ -120,7 +128,7 @@ impl Settings {
                     serde_json::from_value(db.run(&BUDGETS_LOAD, &[]).must::<pgrx::JsonB>(1).0).unwrap_or_default();
                 Budgets::new(rows.into_iter().filter_map(BudgetRow::budget))
             });
-            (oids.map(|oid| oid.unwrap_or(pg_sys::InvalidOid)), config, queues, policies, budgets)
+            (oids.map(|oid| oid.unwrap_or(pg_sys::InvalidOid)), config, queues, policies, budgets, (has_log, has_flow))
         });
         WATCHED.set(oids);
         let has_policies = policies.is_some();
@@ -149,8 +157,13 @@ impl Settings {
             max_crashes: number(config::MAX_CRASHES),
             replay_needs_approval: flag(config::REPLAY_NEEDS_APPROVAL),
             routing_alert_seconds: number(config::ROUTING_ALERT),
+            events_keep_days: number(config::EVENTS_KEEP_DAYS),
+            audit_keep_days: number(config::AUDIT_KEEP_DAYS),
+            has_log,
+            step_events: flag(config::STEP_EVENTS),
             has_policies,
             has_lanes: budgets.is_some(),
+            has_flow,
             budgets: budgets.unwrap_or_default(),
             policies,
             limits,

@@ -5,4 +5,6 @@ SELECT 'agentq.config'::regclass::oid,
        to_regclass('agentq.limit_rule')::oid,
        to_regclass('agentq.budget')::oid,
        (SELECT jsonb_object_agg(key, value) FROM agentq.config),
-       (SELECT jsonb_agg(to_jsonb(q) || jsonb_build_object('paused', paused_at IS NOT NULL)) FROM agentq.queue q)
+       (SELECT jsonb_agg(to_jsonb(q) || jsonb_build_object('paused', paused_at IS NOT NULL)) FROM agentq.queue q),
+       to_regclass('agentq.event_log') IS NOT NULL,
+       to_regclass('agentq.mission_step') IS NOT NULL

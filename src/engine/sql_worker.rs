@@ -15,7 +15,7 @@ use crate::json::Jsonb;
 use crate::queue::finish::Failed;
 use crate::queue::handlers::{self, Handler};
 use crate::queue::hints::LaneName;
-use crate::queue::{ack, claim, finish, heartbeat};
+use crate::queue::{ack, claim, finish, heartbeat, nap};
 use crate::shared::my_database;
 use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, SqlSeat};
@@ -160,7 +160,8 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) {
     report(Some(&activity));
     let outcome = transaction(|| {
         let result = execute(handler, Jsonb::from_container(&job.document));
-        if !ack::by(name, job.id, job.token, result) {
+        // A handler may have put its job to sleep: then it runs again when the job wakes.
+        if !ack::by(name, job.id, job.token, result) && !nap::ended_attempt(job.id, job.token) {
             error!("the job's lease was lost meanwhile");
         }
     });

@@ -37,7 +37,12 @@ fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
 /// Called by the extension's script: tells the launcher, when it has committed, that this database
 /// has the extension.
 #[pg_extern]
+#[allow(unsafe_code, reason = "asking whether the extension's script runs")]
 fn fn_engine_announce() {
+    // SAFETY: a plain flag of the server's.
+    if unsafe { pg_sys::creating_extension } {
+        crate::shared::feed::begin_anew();
+    }
     crate::queue::hints::stir();
 }
 

@@ -7,10 +7,11 @@ use super::process::{attach_signals, connect, reload_if_asked, report, transacti
 use crate::base::clock::{self, Micros};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
+use crate::events::seal;
 use crate::queue::hints;
 use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, State};
-use crate::shared::{Text, my_database, notices};
+use crate::shared::{Text, feed, my_database, notices};
 use pgrx::prelude::*;
 
 statement!(EXTENSION_VERSION, "sql/extension_version.sql", []);
@@ -24,6 +25,8 @@ const WRITE_EVERY_US: i64 = 60_000_000;
 const READ_EVERY_US: i64 = 200_000;
 /// What could not be moved is tried again after so long, in microseconds.
 const AGAIN_US: i64 = 50_000;
+/// Events are sealed this often at most, in microseconds: many commits at a time.
+const SEAL_EVERY_US: i64 = 20_000;
 /// Whether the extension is still there is asked this often, in microseconds.
 const CHECK_EVERY_US: i64 = 1_000_000;
 
@@ -35,6 +38,8 @@ struct Turn {
     written_at: Micros,
     began: Micros,
     is_on: bool,
+    /// What the last run did.
+    rows: i64,
 }
 
 #[pg_guard]
@@ -122,10 +127,15 @@ fn run() {
     let now = clock::real_now();
     let mut turns: Vec<Turn> = CHORES
         .iter()
-        .map(|chore| Turn { chore, due_at: now, failures: 0, written_at: 0, began: 0, is_on: true })
+        .map(|chore| Turn { chore, due_at: now, failures: 0, written_at: 0, began: 0, is_on: true, rows: 0 })
         .collect();
     let (mut checked_at, mut notified_at, mut read_at) = (0, 0, 0);
     let (mut ours, mut open, mut interval) = (false, false, 20);
+    // Events that were written before the server stopped have not been forgotten.
+    let has_log = || Settings::current().has_log.then(|| db::connect(seal::resume));
+    if let Err(error) = transaction(has_log) {
+        warning!("agentq: whether events are used here is not known: {error}");
+    }
     loop {
         reload_if_asked();
         let now = clock::real_now();
@@ -168,8 +178,22 @@ fn run() {
             if next_due.is_some_and(|due| due <= now) {
                 turns.iter_mut().filter(promotes).for_each(|turn| turn.due_at = 0);
             }
+            if feed::has_news() {
+                turns
+                    .iter_mut()
+                    .filter(|turn| turn.chore.name == "seal_events")
+                    .for_each(|turn| turn.hear_of_events(now));
+            }
+            let mut sealed = false;
             for turn in turns.iter_mut().filter(|turn| turn.due_at <= now) {
                 turn.take();
+                sealed |= matches!(turn.chore.name, "seal_events" | "keep_partitions") && turn.rows > 0;
+            }
+            if sealed {
+                let reads = |turn: &&mut Turn| {
+                    chores::READ_THE_LOG.contains(&turn.chore.name) && turn.failures == 0 && turn.is_on
+                };
+                turns.iter_mut().filter(reads).for_each(|turn| turn.due_at = 0);
             }
             let due = hints::next_due().map(|due| due.max(now + AGAIN_US));
             wake_at = turns.iter().map(|turn| turn.due_at).chain(due).fold(wake_at, i64::min);
@@ -190,11 +214,22 @@ fn notify() {
 }
 
 impl Turn {
+    /// Events have been committed: the sealer's turn comes soon, unless it is switched off or failing.
+    fn hear_of_events(&mut self, now: Micros) {
+        if self.failures == 0 && self.is_on {
+            self.due_at = self.due_at.min(self.began + SEAL_EVERY_US);
+            if self.due_at <= now {
+                feed::take_news();
+            }
+        }
+    }
+
     /// Runs the chore once, in a transaction of its own, and notes how it went.
     fn take(&mut self) {
         report(Some(self.chore.activity));
         let began = clock::real_now();
         self.began = began;
+        self.rows = 0;
         let mut every_us = self.chore.every_us;
         let result = transaction(|| {
             chores::settings_of(self.chore).map(|every| {
@@ -212,6 +247,7 @@ impl Turn {
             }
             Ok(Some(outcome)) => {
                 self.is_on = true;
+                self.rows = outcome.rows;
                 let recovered = std::mem::take(&mut self.failures) > 0;
                 self.due_at = outcome.next_at(began, every_us);
                 if recovered || outcome.rows > 0 || ended - self.written_at >= WRITE_EVERY_US {

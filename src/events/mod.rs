@@ -1,15 +1,15 @@
 //! events: what happened, never lost and never rewritten.
+//!
+//! An event is a row, written with the caller's transaction. When that has committed, the sealer gives
+//! it its place in the log, a sequence without gaps in which nothing ever appears behind a reader, and
+//! a link in a chain of hashes. Rows go by whole partitions.
 
-use crate::base::clock::{Micros, timestamp};
-use crate::base::ids::new_id;
-use crate::db::{Db, statement};
-use crate::json::Jsonb;
-use serde_json::Value;
+mod emit;
+pub mod log;
+pub mod partitions;
+mod read;
+pub mod seal;
+mod verify;
+mod wake;
 
-statement!(EMIT, "sql/emit.sql", [UUIDOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, JSONBOID]);
-
-/// Writes an event down, with the caller's transaction.
-pub fn emit(db: &Db, kind: &str, subject: &str, payload: Value, now: Micros) {
-    let payload = Jsonb::from_value(payload);
-    db.run(&EMIT, &[new_id().into(), timestamp(now).into(), kind.into(), subject.into(), payload.into()]);
-}
+pub use emit::{Event, emit};

@@ -4,7 +4,7 @@ use super::batch::{LARGEST_BATCH, not_a_list, too_many};
 use super::enqueue::parse_id;
 use super::hints::has_fixed_snapshot;
 use super::rows::{job, job_done, job_key, job_lease};
-use super::{answer, budgets, gates, limits, order};
+use super::{answer, budgets, gates, hooks, limits, order};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
@@ -35,6 +35,8 @@ struct Acking<'a> {
     heads: RefCell<Vec<(i32, String, Uuid)>>,
     /// What was used of budgets.
     spent: RefCell<Vec<Row>>,
+    /// Jobs of whose end someone is to be told, and whom.
+    told: RefCell<Vec<(String, hooks::Ended)>>,
 }
 
 #[pg_extern(security_definer)]
@@ -159,7 +161,8 @@ fn read(index: usize, item: Item<'_>, settings: &Settings) -> Result<Ack, Refusa
 impl<'a> Acking<'a> {
     fn by(owner: &'a str) -> Self {
         let (leases, done) = (Table::open(&job_lease::TABLE), Table::open(&job_done::TABLE));
-        Acking { owner, now: clock::now(), leases, done, heads: RefCell::default(), spent: RefCell::default() }
+        let (heads, spent, told) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Acking { owner, now: clock::now(), leases, done, heads, spent, told }
     }
 
     /// Ends jobs that this owner, and where given this token, holds. False: it does not.
@@ -172,6 +175,7 @@ impl<'a> Acking<'a> {
         }
         budgets::write(&self.spent.take());
         order::advance_all(self.heads.take(), self.now);
+        hooks::tell(self.told.take(), self.now);
         held
     }
 
@@ -196,7 +200,11 @@ impl<'a> Acking<'a> {
                 limits::free(&slots);
                 self.spent.borrow_mut().extend(budgets::settle(&reserved, ack.job_id, self.now));
                 if lease.bool(job_lease::keyed) {
-                    self.heads.borrow_mut().extend(free_key(ack.job_id, &moment));
+                    let (head, on_end) = free_key(ack.job_id, &moment);
+                    self.heads.borrow_mut().extend(head);
+                    self.told
+                        .borrow_mut()
+                        .extend(on_end.map(|hook| (hook, hooks::Ended::well(ack.job_id, ack.result))));
                 }
                 return Some(self.done(&lease, ack));
             }
@@ -230,12 +238,12 @@ impl<'a> Acking<'a> {
     }
 }
 
-/// Lets go of the job's idempotency key; says with which ordering key it has to do, if any.
-fn free_key(job_id: Uuid, moment: &Moment) -> Option<(i32, String, Uuid)> {
+/// Lets go of the job's idempotency key; says with which ordering key it has to do, and who is to be told, if any.
+fn free_key(job_id: Uuid, moment: &Moment) -> (Option<(i32, String, Uuid)>, Option<String>) {
     let jobs = Table::open(&job::TABLE);
     let mut body = Scan::by_id(&jobs, moment, c"job_pkey", job_id);
     if !body.next() {
-        return None;
+        return (None, None);
     }
     if let Some(key) = body.maybe_bytes(job::idempotency_key) {
         let key = String::from_utf8_lossy(key);
@@ -245,6 +253,7 @@ fn free_key(job_id: Uuid, moment: &Moment) -> Option<(i32, String, Uuid)> {
             keys.delete(&held, true);
         }
     }
-    let key = body.maybe_bytes(job::ordering_key)?;
-    Some((body.int(job::queue_id), String::from_utf8_lossy(key).into_owned(), job_id))
+    let text = |column| body.maybe_bytes(column).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let head = text(job::ordering_key).map(|key| (body.int(job::queue_id), key, job_id));
+    (head, text(job::on_end))
 }

@@ -13,7 +13,7 @@ use super::limits::{self, Worker};
 use super::place::{self, Due, Place};
 use super::rows::{job, job_blocked, job_checkpoint, job_lease, job_ready};
 use super::turns::{Group, Part, Turns};
-use super::{answer, budgets, order, reap, terms, turns, unflushed, wait};
+use super::{answer, budgets, hooks, order, reap, terms, turns, unflushed, wait};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
@@ -304,9 +304,9 @@ fn names(options: &Value, key: &str) -> Result<Option<Vec<String>>, Refusal> {
 impl Claim<'_> {
     fn run(&self) -> Run {
         if self.lanes.iter().all(|lane| !lane.queue.durable_claims) {
-            return unflushed::claim(|| self.find_and_hold());
+            return unflushed::claim(|| hooks::together(|| self.find_and_hold()));
         }
-        self.find_and_hold()
+        hooks::together(|| self.find_and_hold())
     }
 
     fn find_and_hold(&self) -> Run {
@@ -551,7 +551,7 @@ impl Claim<'_> {
                 .set(job_lease::lease_token, lease.token)
                 .set(job_lease::lease_until, timestamp(lease.until))
                 .set(job_lease::picked_at, timestamp(self.now))
-                .set(job_lease::keyed, taken.keyed || !body.is_null(job::ordering_key))
+                .set(job_lease::keyed, taken.keyed || !body.is_null(job::ordering_key) || !body.is_null(job::on_end))
                 .set(job_lease::lease_owner, self.owner);
             rows.push(passed.put(row));
             let document = document(body, &lane.queue.queue, &lease, moment);

@@ -98,6 +98,8 @@ struct Options {
     per_second: Option<f64>,
     /// Also letters that were redriven before.
     again: bool,
+    /// The new jobs have the steps that the old ones had done, and their checkpoints.
+    keep_steps: bool,
 }
 
 impl Options {
@@ -105,11 +107,11 @@ impl Options {
         let Value::Object(map) = &value else {
             return Err(payload::refuse_not_object("p_options", "this"));
         };
-        input::known_options("p_options", map.keys(), &["limit", "per_second", "again"])?;
+        input::known_options("p_options", map.keys(), &["limit", "per_second", "again", "keep_steps"])?;
         let refuse = |key: &str, value: &Value, hint: &str| {
             Err(Refusal::new(format!("{key} cannot be {}", agentq_core::error::shown(&value.to_string())), hint))
         };
-        let mut options = Options { limit: 1_000, per_second: None, again: false };
+        let mut options = Options { limit: 1_000, per_second: None, again: false, keep_steps: false };
         match map.get("limit") {
             None | Some(Value::Null) => {}
             Some(value) => match value.as_i64().filter(|limit| (1..=MOST).contains(limit)) {
@@ -129,6 +131,11 @@ impl Options {
             Some(Value::Bool(again)) => options.again = *again,
             Some(value) => return refuse("again", value, "Give true to redrive letters that were redriven before."),
         }
+        match map.get("keep_steps") {
+            None | Some(Value::Null) => {}
+            Some(Value::Bool(keep)) => options.keep_steps = *keep,
+            Some(value) => return refuse("keep_steps", value, "Give true to go on after the steps that were done."),
+        }
         Ok(options)
     }
 }
@@ -145,7 +152,7 @@ fn fn_dead_letter_redrive(
         let options = options.parse("p_options").and_then(Options::read).or_raise();
         let now = clock::now();
         match (p_dead_letter_id, p_filter) {
-            (Some(letter), None) => db::answer(|db| one(db, settings, letter, options.again, now)),
+            (Some(letter), None) => db::answer(|db| one(db, settings, letter, &options, now)),
             (None, Some(filter)) => {
                 filter.parse("p_filter").and_then(|f| filter::check("p_filter", &f)).or_raise();
                 db::answer(|db| many(db, settings, filter, &options, now))
@@ -191,13 +198,13 @@ impl Letter {
     }
 }
 
-fn one(db: &Db, settings: &Settings, letter: Uuid, again: bool, now: Micros) -> Jsonb {
+fn one(db: &Db, settings: &Settings, letter: Uuid, options: &Options, now: Micros) -> Jsonb {
     let row = db.run(&LETTER, &[letter.into()]);
     if row.is_empty() {
         unknown_letter(letter)
     }
     let letter = Letter::from_row(&row);
-    if let Some(job_id) = letter.redriven_as.filter(|_| !again) {
+    if let Some(job_id) = letter.redriven_as.filter(|_| !options.again) {
         return Jsonb::from_value(json!({
             "ok": false, "code": "already_redriven", "dead_letter_id": letter.id.to_string(), "job_id": job_id.to_string(),
             "message": "this letter was redriven before; nothing was done",
@@ -206,7 +213,7 @@ fn one(db: &Db, settings: &Settings, letter: Uuid, again: bool, now: Micros) -> 
     }
     let job = letter.read(settings, ids::new_id(), None).or_raise();
     let fates = batch::settle(vec![Ok(job)]);
-    mark(db, &[(letter.id, letter.job_id)], &fates, now);
+    mark(db, &[(letter.id, letter.job_id)], &fates, options.keep_steps, now);
     let (code, job_id) = match &fates[0] {
         Fate::Duplicate(id) => ("duplicate", id),
         Fate::Enqueued(id) => ("redriven", id),
@@ -228,7 +235,7 @@ fn many(db: &Db, settings: &Settings, filter: Jsonb, options: &Options, now: Mic
     let jobs = letters.iter().zip(new_ids()).enumerate();
     let fates = batch::settle(jobs.map(|(number, (letter, id))| letter.read(settings, id, at(number))).collect());
     let ids: Vec<(Uuid, Uuid)> = letters.iter().map(|letter| (letter.id, letter.job_id)).collect();
-    mark(db, &ids, &fates, now);
+    mark(db, &ids, &fates, options.keep_steps, now);
     let told = letters.iter().zip(&fates).map(|(letter, fate)| {
         let mut told = json!({"dead_letter_id": letter.id.to_string(), "replay_of": letter.job_id.to_string()});
         match fate {
@@ -253,12 +260,15 @@ fn many(db: &Db, settings: &Settings, filter: Jsonb, options: &Options, now: Mic
 }
 
 /// Writes down, and tells, which letters have become which jobs.
-fn mark(db: &Db, letters: &[(Uuid, Uuid)], fates: &[Fate], now: Micros) {
+fn mark(db: &Db, letters: &[(Uuid, Uuid)], fates: &[Fate], keep_steps: bool, now: Micros) {
     let (mut ids, mut jobs) = (Vec::new(), Vec::new());
     for ((letter, of), fate) in letters.iter().zip(fates) {
         if let Fate::Enqueued(job) = fate {
             ids.push(*letter);
             jobs.push(*job);
+            if keep_steps {
+                super::replay::take_over_all(db, *of, *job, now);
+            }
             let what = json!({"dead_letter_id": letter.to_string(), "replay_of": of.to_string()});
             events::emit(db, "job.redriven", &job.to_string(), what, now);
         }

@@ -1,6 +1,7 @@
 //! Jobs that were not begun, or not finished, in time are given up: by the engine when the time has
 //! come, and by a claim that would otherwise hand one out.
 
+use super::hooks;
 use super::limits;
 use super::order;
 use super::place;
@@ -52,37 +53,39 @@ pub fn give_up(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
 /// Gives up what has missed its deadline, looking at so many at most; returns how many deadlines are over.
 /// A job that another session has locked is left for the next time.
 pub fn enforce(now: Micros, limit: i64) -> usize {
-    db::connect(|db| {
-        let mut due = Vec::new();
-        db.run(&DEADLINES_DUE, &[timestamp(now).into(), limit.into()]).each(|row| {
-            let at = row.must::<TimestampWithTimeZone>(2).into_inner();
-            let missed = if row.must::<bool>(3) { Missed::Start(at) } else { Missed::Finish(at) };
-            due.push((row.must::<Uuid>(1), missed, row.must::<bool>(4)));
-        });
-        limits::hold_still();
-        let mut over = 0;
-        for (job_id, missed, concerns) in due {
-            if concerns && !order::may_finish_now(db, job_id) {
+    hooks::together(|| db::connect(|db| enforce_due(db, now, limit)))
+}
+
+fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
+    let mut due = Vec::new();
+    db.run(&DEADLINES_DUE, &[timestamp(now).into(), limit.into()]).each(|row| {
+        let at = row.must::<TimestampWithTimeZone>(2).into_inner();
+        let missed = if row.must::<bool>(3) { Missed::Start(at) } else { Missed::Finish(at) };
+        due.push((row.must::<Uuid>(1), missed, row.must::<bool>(4)));
+    });
+    limits::hold_still();
+    let mut over = 0;
+    for (job_id, missed, concerns) in due {
+        if concerns && !order::may_finish_now(db, job_id) {
+            continue;
+        }
+        if concerns {
+            if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
+                end(db, job_id, missed, now);
+            } else if place::take_blocked(job_id, false).is_some() {
+                give_up(db, job_id, missed, now);
+            } else {
                 continue;
             }
-            if concerns {
-                if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
-                    end(db, job_id, missed, now);
-                } else if place::take_blocked(job_id, false).is_some() {
-                    give_up(db, job_id, missed, now);
-                } else {
-                    continue;
-                }
-            }
-            let (at, is_start) = match missed {
-                Missed::Start(at) => (at, true),
-                Missed::Finish(at) => (at, false),
-            };
-            db.run(&DEADLINE_GONE, &[timestamp(at).into(), job_id.into(), is_start.into()]);
-            over += 1;
         }
-        over
-    })
+        let (at, is_start) = match missed {
+            Missed::Start(at) => (at, true),
+            Missed::Finish(at) => (at, false),
+        };
+        db.run(&DEADLINE_GONE, &[timestamp(at).into(), job_id.into(), is_start.into()]);
+        over += 1;
+    }
+    over
 }
 
 fn end(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {

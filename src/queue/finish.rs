@@ -24,7 +24,7 @@ statement!(JOB_PURGE, "sql/job_purge.sql", [TIMESTAMPTZOID, INT8OID, UUIDOID]);
 /// Errors are kept whole up to a bound, so that a worker cannot fill the disk with stack traces.
 const LONGEST_ERROR: usize = 65_536;
 
-fn shorten(error: &str) -> &str {
+pub fn shorten(error: &str) -> &str {
     let mut end = error.len().min(LONGEST_ERROR);
     while !error.is_char_boundary(end) {
         end -= 1;
@@ -211,7 +211,7 @@ fn whole_or_not(seconds: f64) -> Value {
 }
 
 /// Gives a held job back without cost, unless someone asked to cancel it meanwhile.
-fn give_back(db: &Db, held: &Held, outcome: &str, at: Micros, now: Micros) -> Jsonb {
+pub fn give_back(db: &Db, held: &Held, outcome: &str, at: Micros, now: Micros) -> Jsonb {
     let job_id = held.place.job_id;
     if held.cancel_requested {
         let ending = Ending { outcome: "cancelled", ..Ending::default() };

@@ -107,13 +107,13 @@ fn fn_handler_register(
     })
 }
 
-fn role_name(role: pg_sys::Oid) -> String {
+pub fn role_name(role: pg_sys::Oid) -> String {
     // SAFETY: the name of a role that exists.
     unsafe { std::ffi::CStr::from_ptr(pg_sys::GetUserNameFromId(role, false)) }.to_string_lossy().into_owned()
 }
 
 /// The caller must be a member of the role, and only a superuser may name one.
-fn check_role(name: &str, caller: pg_sys::Oid) {
+pub fn check_role(name: &str, caller: pg_sys::Oid) {
     let Some(role) = role_id(name) else {
         raise(
             PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,

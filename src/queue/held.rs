@@ -1,17 +1,19 @@
-//! What a holder may do with a job it keeps: start it and extend its lease. Fenced by owner and
+//! What a holder may do with a job it keeps: start it, extend its lease, save its checkpoint. Fenced by owner and
 //! token: anyone else is told `lease_lost`, and nothing changes.
 
 use super::answer;
-use crate::base::clock::{self, timestamp};
-use crate::db::{self, statement};
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
-use agentq_core::{config, input, payload};
+use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
 statement!(START, "sql/start.sql", [UUIDOID, TEXTOID, UUIDOID, TIMESTAMPTZOID]);
 statement!(EXTEND, "sql/extend.sql", [UUIDOID, TEXTOID, UUIDOID, TIMESTAMPTZOID, INT4OID, INT4OID]);
+statement!(KEEP, "sql/keep.sql", [UUIDOID, TEXTOID, UUIDOID]);
 statement!(CHECKPOINT, "sql/checkpoint.sql", [UUIDOID, TIMESTAMPTZOID, JSONBOID]);
 
 #[pg_extern(security_definer)]
@@ -45,13 +47,9 @@ fn fn_job_heartbeat(
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);
         let seconds = p_lease_seconds.map(|s| input::lease_seconds(s).or_raise());
-        if let Some(checkpoint) = p_checkpoint
-            && checkpoint.size() as i64 > settings.checkpoint_max_bytes
-        {
-            let (size, most) = (checkpoint.size(), settings.checkpoint_max_bytes);
-            Err(payload::refuse_too_large("p_checkpoint", size, most, config::CHECKPOINT_MAX_BYTES)).or_raise()
-        }
-        let now = timestamp(clock::now());
+        p_checkpoint.into_iter().for_each(|checkpoint| check_checkpoint(settings, checkpoint).or_raise());
+        let at = clock::now();
+        let now = timestamp(at);
         db::answer(|db| {
             let args = [
                 job_id.into(),
@@ -67,9 +65,36 @@ fn fn_job_heartbeat(
             }
             let answer = row.must(1);
             if let Some(checkpoint) = p_checkpoint {
-                db.run(&CHECKPOINT, &[job_id.into(), now.into(), checkpoint.into()]);
+                save_checkpoint(db, job_id, checkpoint, at);
             }
             answer
         })
     })
+}
+
+/// A lease that its holder keeps while it says something about its job.
+pub struct Kept {
+    pub token: Uuid,
+    pub cancel_requested: bool,
+}
+
+/// Holds the lease, if this owner (and, where given, this token) has it, to the end of the transaction. It can be
+/// extended meanwhile, but neither ended nor recovered by another session. None: it has another holder, or none.
+pub fn keep(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<Kept> {
+    let row = db.run(&KEEP, &[job_id.into(), owner.into(), token.into()]);
+    (!row.is_empty()).then(|| Kept { token: row.must(1), cancel_requested: row.must(2) })
+}
+
+/// Refuses a checkpoint that is too large.
+pub fn check_checkpoint(settings: &Settings, checkpoint: Jsonb) -> Result<(), Refusal> {
+    let (size, most) = (checkpoint.size(), settings.checkpoint_max_bytes);
+    if size as i64 <= most {
+        return Ok(());
+    }
+    Err(payload::refuse_too_large("p_checkpoint", size, most, config::CHECKPOINT_MAX_BYTES))
+}
+
+/// Saves a checkpoint in place of the one before.
+pub fn save_checkpoint(db: &Db, job_id: Uuid, checkpoint: Jsonb, now: Micros) {
+    db.run(&CHECKPOINT, &[job_id.into(), timestamp(now).into(), checkpoint.into()]);
 }

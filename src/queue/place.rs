@@ -123,7 +123,8 @@ impl Place {
         Place { blocked_by, ..self.clone() }
     }
 
-    fn left_waiting(&self) {
+    /// Tells the marks that the waiting row of this job was taken.
+    pub fn left_waiting(&self) {
         hints::left(&[LaneName::Waiting], 0, self.position());
     }
 

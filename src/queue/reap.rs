@@ -7,6 +7,7 @@
 
 use super::finish::policy_of;
 use super::hints::{LaneName, Reading};
+use super::hooks;
 use super::limits;
 use super::order;
 use super::rows::job_lease;
@@ -48,7 +49,7 @@ pub fn when_due(now: Micros) -> usize {
 /// sessions see them only when the caller commits.
 pub fn now(now: Micros, limit: i64) -> usize {
     LAST.set(clock::real_now());
-    db::connect(|db| recover_expired(db, now, limit as usize))
+    hooks::together(|| db::connect(|db| recover_expired(db, now, limit as usize)))
 }
 
 fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
@@ -116,18 +117,20 @@ impl Leases {
 /// Recovers jobs that a stale executor has claimed before it fell silent, though their lease goes
 /// on. An executor that has claimed anything since is not silent.
 pub fn of_stale_executors(threshold_seconds: i32, now: Micros, limit: i64) -> usize {
-    db::connect(|db| {
-        limits::hold_still();
-        let mut stale = Vec::new();
-        let args = [threshold_seconds.into(), timestamp(now).into(), limit.into()];
-        db.run(&REAP_STALE, &args).each(|row| stale.push((Held::from_row(row), row.must::<String>(11))));
-        let mut recovered = 0;
-        for (held, executor) in &stale {
-            let error = format!("executor {executor}, which held the job as {}, is stale", held.lease_owner);
-            recovered += usize::from(recover(db, held, error_class::EXECUTOR_STALE, &error, now));
-        }
-        recovered
-    })
+    hooks::together(|| db::connect(|db| recover_stale(db, threshold_seconds, now, limit)))
+}
+
+fn recover_stale(db: &Db, threshold_seconds: i32, now: Micros, limit: i64) -> usize {
+    limits::hold_still();
+    let mut stale = Vec::new();
+    let args = [threshold_seconds.into(), timestamp(now).into(), limit.into()];
+    db.run(&REAP_STALE, &args).each(|row| stale.push((Held::from_row(row), row.must::<String>(11))));
+    let mut recovered = 0;
+    for (held, executor) in &stale {
+        let error = format!("executor {executor}, which held the job as {}, is stale", held.lease_owner);
+        recovered += usize::from(recover(db, held, error_class::EXECUTOR_STALE, &error, now));
+    }
+    recovered
 }
 
 /// False: the job would end, and someone is putting another behind it; it is left for the next time.

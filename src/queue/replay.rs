@@ -1,26 +1,55 @@
 //! A finished job run once more, as a new job: from its beginning, from its last checkpoint, or from a
-//! step that the checkpoint names.
+//! step, which the checkpoint names or the job has begun. Steps are kept by the room above, which tells of them
+//! through functions that it registers here.
 
 use super::batch::{self, Fate};
 use super::submitted;
-use crate::base::clock::{self, timestamp};
+use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required, unknown_job};
 use crate::events;
 use crate::json::Jsonb;
-use agentq_core::replay::{self, From};
+use agentq_core::replay::{self, From, Recorded};
 use agentq_core::state::JobState;
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
+use std::sync::OnceLock;
 
 statement!(REPLAY_LOCK, "sql/replay_lock.sql", [UUIDOID]);
 statement!(REPLAY_DOCUMENT, "sql/replay_document.sql", [UUIDOID]);
 statement!(REPLAYED, "sql/replayed.sql", [UUIDOID, UUIDOID, INT4OID, TIMESTAMPTZOID]);
+statement!(CHECKPOINT_OF, "sql/checkpoint_of.sql", [UUIDOID]);
 statement!(CHECKPOINT, "sql/checkpoint.sql", [UUIDOID, TIMESTAMPTZOID, JSONBOID]);
+
+/// What the room above knows of the steps of jobs.
+pub struct Steps {
+    /// The steps that a job has begun, in order.
+    pub recorded: fn(&Db, Uuid) -> Vec<Recorded>,
+    /// Hands the steps of one job that are before this position to another, as they stand.
+    pub take_over: fn(&Db, Uuid, Uuid, i32),
+}
+
+static STEPS: OnceLock<Steps> = OnceLock::new();
+
+/// Called once, when the library is loaded.
+pub fn know_steps(steps: Steps) {
+    STEPS.set(steps).ok();
+}
+
+/// Hands the steps and the checkpoint of a job to another run of it.
+pub fn take_over_all(db: &Db, from: Uuid, to: Uuid, now: Micros) {
+    if let Some(steps) = STEPS.get() {
+        (steps.take_over)(db, from, to, i32::MAX);
+    }
+    let row = db.run(&CHECKPOINT_OF, &[from.into()]);
+    if !row.is_empty() {
+        db.run(&CHECKPOINT, &[to.into(), timestamp(now).into(), row.must::<Jsonb>(1).into()]);
+    }
+}
 
 #[derive(Default)]
 struct Options {
@@ -86,7 +115,8 @@ fn replay(db: &Db, settings: &Settings, job_id: Uuid, from: &From<'_>, options: 
             "Wait until it has finished, or cancel it first.",
         )
     }
-    let plan = replay::plan(from, checkpoint.as_ref(), external_effects).or_raise();
+    let recorded = STEPS.get().map(|steps| (steps.recorded)(db, job_id)).unwrap_or_default();
+    let plan = replay::plan(from, checkpoint.as_ref(), &recorded, external_effects).or_raise();
     if !plan.unsafe_steps.is_empty() && !options.allow_non_idempotent {
         return Jsonb::from_value(json!({
             "ok": false, "code": "not_idempotent", "job_id": job_id.to_string(), "steps": plan.unsafe_steps,
@@ -115,6 +145,9 @@ fn replay(db: &Db, settings: &Settings, job_id: Uuid, from: &From<'_>, options: 
     if code == "replayed" {
         if let Some(checkpoint) = plan.checkpoint {
             db.run(&CHECKPOINT, &[id.into(), timestamp(now).into(), Jsonb::from_value(checkpoint).into()]);
+        }
+        if let (Some(before), Some(steps)) = (plan.keep_before, STEPS.get()) {
+            (steps.take_over)(db, job_id, id, before);
         }
         db.run(&REPLAYED, &[job_id.into(), id.into(), (replays + 1).into(), timestamp(now).into()]);
         let what = json!({"replay_of": job_id.to_string(), "from": from.name(), "replays": replays + 1,

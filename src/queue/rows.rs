@@ -19,4 +19,4 @@ layout!(job_checkpoint: job_id, saved_at, checkpoint);
 layout!(job: job_id, queue_id, priority, attempts, max_attempts, scheduled_at, created_at, updated_at, picked_at,
     run_id, resting_state, job_kind, actor, idempotency_key, source_ref, target_ref, payload_ref, last_error,
     payload_json; sometimes start_by, finish_by, external_effects, replay_of, replay_count, limit_keys, ordering_key,
-    limit_weights, cost, fairness_key, requires);
+    limit_weights, cost, fairness_key, requires, on_end);

@@ -3,6 +3,7 @@
 //! Every way in which a held job stops being held, other than an ack, goes through here: failure,
 //! release, snooze, expiry, cancellation, dead letter.
 
+use super::hooks;
 use super::limits;
 use super::order;
 use super::place::{self, Place};
@@ -21,6 +22,7 @@ statement!(
     [UUIDOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID, TEXTOID]
 );
 statement!(FINISH, "sql/finish.sql", [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID, TEXTOID]);
+statement!(LOCK_FREE, "sql/lock_free.sql", [UUIDOID]);
 statement!(LETTER_DETAILS, "sql/letter_details.sql", [UUIDOID, TEXTOID, TEXTOID]);
 statement!(DEAD_LETTER, "sql/dead_letter.sql", [UUIDOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
 
@@ -87,8 +89,29 @@ pub fn rest(db: &Db, held: &Held, ending: &Ending<'_>, state: &str, scheduled_at
     Place { scheduled_at, ..held.place.clone() }.enter(db, now);
 }
 
-/// Ends a job for good, held or not (its place among the resting ones must be taken out before).
+/// Ends a job for good, held or not (its place among the resting ones must be taken out before), and tells whoever
+/// wants to know.
 pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micros) {
+    finish_untold(db, job_id, state, ending, now);
+    hooks::finished(job_id, state, ending.error.or(ending.cancel_reason), now);
+}
+
+/// Cancels a job that nobody holds, if that is possible without waiting for anybody, and tells nobody.
+pub fn cancel_if_free(db: &Db, job_id: Uuid, reason: &str, now: Micros) -> bool {
+    limits::hold_still();
+    let is_free = if db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
+        place::take_blocked(job_id, false).is_some()
+    } else {
+        matches!(seize(db, job_id), Found::Resting(_))
+    };
+    if is_free {
+        let ending = Ending { outcome: "cancelled", cancel_reason: Some(reason), ..Ending::default() };
+        finish_untold(db, job_id, "cancelled", &ending, now);
+    }
+    is_free
+}
+
+fn finish_untold(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micros) {
     limits::free_lease_of(job_id);
     db.run(
         &FINISH,

@@ -33,6 +33,8 @@ pub struct Terms {
     pub fairness_key: Option<String>,
     /// Capabilities that its worker must have.
     pub requires: Vec<String>,
+    /// Who in the extension is told when it has finished, and what about. Not for callers.
+    pub on_end: Option<String>,
 }
 
 impl Terms {
@@ -71,6 +73,7 @@ impl Terms {
             cost: get("cost").map(|cost| budgets::check_amounts("cost", &cost)).transpose()?,
             requires: get("requires").map(|list| capabilities("requires", &list)).transpose()?.unwrap_or_default(),
             fairness_key,
+            on_end: None,
         };
         let newer = terms.cost.is_some() || terms.fairness_key.is_some() || !terms.requires.is_empty() || weighted;
         if newer && !settings.has_lanes {
@@ -133,6 +136,9 @@ impl Terms {
         }
         if !self.requires.is_empty() {
             row = row.set(job::requires, self.requires.clone());
+        }
+        if let Some(hook) = &self.on_end {
+            row = row.set(job::on_end, hook.as_str());
         }
         row
     }

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "shared memory, and the latches of other processes")]
 
+pub mod feed;
 pub mod gauges;
 pub mod notices;
 pub mod process;
@@ -24,6 +25,7 @@ pub fn init() -> bool {
     if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
         return false;
     }
+    feed::init();
     gauges::init();
     notices::init();
     seats::init();

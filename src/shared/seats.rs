@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 /// Databases that the engine can look after.
 pub const DATABASES: usize = 128;
 /// Chores that a database can have.
-pub const CHORES: usize = 16;
+pub const CHORES: usize = 32;
 /// Sessions that can hold a database at once; one more finds the engine in its way.
 pub const HOLDERS: usize = 8;
 /// SQL workers that a database can have.

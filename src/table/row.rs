@@ -27,7 +27,7 @@ macro_rules! layout {
             $($(pub const $sometimes: Column = Column(Place::$sometimes as usize);)+)?
             pub static TABLE: Layout = Layout {
                 name: match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($table), "\0").as_bytes()) {
-                    Ok(name) => name,
+                    Ok(terminated) => terminated,
                     Err(_) => panic!("a name has no NUL"),
                 },
                 columns: &[$(stringify!($column)),+],

@@ -264,3 +264,43 @@ fn a_handler_that_is_removed_stops_although_there_is_a_backlog() {
     assert_eq!(s.count("agentq.job_done"), done);
     assert!(done < 50, "{done}");
 }
+
+#[test]
+fn a_handler_may_put_its_job_to_sleep_and_let_it_wait_for_a_signal() {
+    let db = database();
+    let mut s = db.session();
+    s.run(
+        "CREATE TABLE seen (what text);
+         CREATE FUNCTION follow(job jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+         DECLARE
+             v_job uuid := job->>'job_id';
+             v_got jsonb;
+         BEGIN
+             IF agentq.fn_step_begin(v_job, job->>'lease_owner', 'first')->>'code' = 'run' THEN
+                 INSERT INTO seen VALUES ('first');
+                 PERFORM agentq.fn_step_complete(v_job, job->>'lease_owner', 'first');
+             END IF;
+             IF agentq.fn_job_sleep(v_job, job->>'lease_owner', p_for => '0.1 s')->>'code' = 'slept' THEN
+                 RETURN NULL;
+             END IF;
+             v_got := agentq.fn_signal_wait(v_job, job->>'lease_owner', 'go', 'k', '1 hour');
+             IF v_got->>'code' = 'waiting' THEN
+                 RETURN NULL;
+             END IF;
+             INSERT INTO seen VALUES ('last');
+             RETURN v_got->'payload';
+         END $$",
+    );
+    register(&mut s, "follow", "SELECT follow($1)", "postgres", "{}");
+    let job = s.enqueue("follow");
+    let ended = |s: &mut Session, outcome: &str| {
+        s.count(&format!("agentq.job_attempt WHERE job_id = '{job}' AND outcome = '{outcome}'")) == 1
+    };
+    eventually("it has slept and waits", || ended(&mut s, "slept") && ended(&mut s, "waiting"));
+    assert_eq!(s.call("fn_signal_send('go', 'k', '{\"n\": 7}')")["delivered_to"], json!(job));
+    eventually("it has succeeded", || s.state(&job) == "succeeded");
+    assert_eq!(s.text(&format!("SELECT result FROM agentq.job_done WHERE job_id = '{job}'")), "{\"n\": 7}");
+    assert_eq!(s.texts("SELECT what FROM seen ORDER BY what"), ["first", "last"]);
+    assert_eq!(s.text(&format!("SELECT attempts FROM agentq.job_queue WHERE job_id = '{job}'")), "0");
+    db.assert_sound();
+}

@@ -153,6 +153,39 @@ impl Caller {
     }
 }
 
+/// A job that changes something outside, which is compensated.
+fn effects(c: &mut Caller) {
+    c.call(r#"fn_effect_operation_set('book', '{"produces": ["hotel.book"]}')"#, "set");
+    c.call(r#"fn_effect_compensation_set('unbook', '{"of": "book", "produces": ["hotel.cancel"]}')"#, "set");
+    c.call(r#"fn_effect_manifest_set('{"idempotent": {"hotel.cancel": true}, "operations": {"more": {}}}')"#, "set");
+    c.call("fn_effect_manifest_check()", "sound");
+    let job = c.hold("book");
+    let planned = c.call(
+        &format!(
+            r#"fn_effect_plan('{job}', 'w', '[{{"effect_type": "hotel.book"}}, {{"effect_type": "mail"}}, {{"effect_type": "mail"}}]')"#
+        ),
+        "planned",
+    );
+    let effect = |number: usize| planned["effects"][number]["effect_id"].as_str().expect("an id").to_owned();
+    for number in 0..3 {
+        c.call(&format!("fn_effect_begin('{}', 'w')", effect(number)), "run");
+    }
+    c.call(&format!("fn_effect_finish('{}', 'w', '{{}}')", effect(0)), "succeeded");
+    c.call(&format!("fn_effect_fail('{}', 'w', 'no')", effect(1)), "failed");
+    c.call(&format!("fn_job_ack('{job}', 'w')"), "succeeded");
+    c.call(&format!("fn_effect_reconcile('{}', 'done')", effect(2)), "reconciled");
+    c.call(&format!("fn_effect_compensate('{job}')"), "compensating");
+    let undo = c.call("fn_job_claim('w', 'unbook')", "claimed");
+    c.call(&format!("fn_job_ack('{}', 'w')", undo["job_id"].as_str().expect("an id")), "succeeded");
+    assert_eq!(c.call(&format!("fn_effect_get('{}')", effect(0)), "found")["status"], "compensated");
+    c.s.run("SELECT * FROM agentq.v_effect");
+    assert_eq!(c.s.count("agentq.v_effect_drift"), 2);
+    c.call("fn_engine_tick('clean_effects')", "ticked");
+    c.call(r#"fn_effect_manifest_set('{"idempotent": {"hotel.cancel": false}}')"#, "set");
+    c.call("fn_effect_compensation_remove('unbook')", "set");
+    c.call("fn_effect_operation_remove('book')", "set");
+}
+
 #[test]
 fn nothing_of_the_callers_own_runs_inside_the_functions() {
     let db = database();
@@ -224,6 +257,24 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call(r#"fn_admission_check('{"job_kind": "a"}')"#, "checked");
     c.call("fn_backpressure_status()", "status");
     c.call(&format!("fn_job_explain('{done}')"), "finished");
+    let steps = r#"[{"name": "a", "kind": "ma"}, {"name": "b", "kind": "mb", "depends_on": ["a"], "when": "$.a.n > 0",
+        "for_each": "$.a.list", "params": {"x": {"$from": "$item"}}}, {"name": "c", "mission": {"steps": [{"kind": "mc"}]}}]"#;
+    let mission = c.call(&format!(r#"fn_mission_start('{{"steps": {steps}}}', '{{"input": {{}}}}')"#), "started");
+    let mission = mission["mission_id"].as_str().expect("an id").to_owned();
+    let first = c.call("fn_job_claim('w', 'ma')", "claimed");
+    let first = first["job_id"].as_str().expect("a job").to_owned();
+    c.call(&format!("fn_mission_pause('{mission}')"), "paused");
+    c.call(&format!(r#"fn_job_ack('{first}', 'w', '{{"n": 1, "list": [1, 2]}}')"#), "succeeded");
+    c.call(&format!("fn_mission_resume('{mission}')"), "resumed");
+    c.call(&format!("fn_mission_explain('{mission}')"), "running");
+    c.call(&format!("fn_mission_get('{mission}')"), "found");
+    c.call(&format!("fn_mission_cancel('{mission}')"), "cancelled");
+    let fork = c.call(&format!("fn_mission_fork('{mission}', 'a')"), "forked");
+    c.call(&format!("fn_mission_cancel('{}')", fork["mission_id"].as_str().expect("an id")), "cancelled");
+    c.s.run(&format!("SELECT agentq.fn_mission_graph('{mission}')"));
+    for view in ["v_mission", "v_mission_step", "v_action_run"] {
+        c.s.run(&format!("SELECT * FROM agentq.{view}"));
+    }
     let late = r#"fn_job_enqueue('late', p_options => '{"start_by": "2020-01-01", "external_effects": true}')"#;
     c.call(late, "enqueued");
     c.call("fn_job_claim('w', 'late')", "empty");
@@ -232,6 +283,29 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call("fn_job_claim('w', 'back')", "claimed");
     c.call(&format!("fn_job_snooze('{back}', 'w', '2030-01-31')"), "snoozed");
     c.call(&format!("fn_job_cancel('{back}', 'enough')"), "cancelled");
+    let step = c.hold("step");
+    c.call(&format!(r#"fn_step_begin('{step}', 'w', 'a', '{{"n": 1}}')"#), "run");
+    c.call(&format!("fn_step_complete('{step}', 'w', 'a', '1')"), "completed");
+    let options = r#"{"repeat": true, "ordered": true, "idempotent": false}"#;
+    c.call(&format!("fn_step_begin('{step}', 'w', 'b', p_options => '{options}')"), "run");
+    c.call(&format!("fn_step_begin('{step}', 'w', 'b', p_options => '{options}')"), "unknown_outcome");
+    c.call(&format!("fn_step_resolve('{step}', 'w', 'b', 'not_done')"), "resolved");
+    c.call(&format!("fn_step_begin('{step}', 'w', 'b', p_options => '{options}')"), "run");
+    c.call(&format!("fn_step_fail('{step}', 'w', 'b', 'no')"), "failed");
+    c.call(&format!("fn_checkpoint_save('{step}', 'w', '{{}}')"), "saved");
+    c.call(&format!("fn_checkpoint_load('{step}')"), "found");
+    c.call("fn_action_begin('act', 'a', p_holder => 'w')", "won");
+    c.call("fn_action_fail('act', 'w', 'no')", "failed");
+    c.call("fn_action_begin('act', 'a', p_holder => 'w')", "won");
+    c.call("fn_action_finish('act', 'w', '1')", "finished");
+    c.call("fn_action_begin('act', 'a', p_holder => 'w')", "done");
+    c.call(&format!("fn_signal_wait('{step}', 'w', 'go', 'k', '1 day')"), "waiting");
+    c.call(r#"fn_signal_send('go', 'k', '{}', '{"dedupe_key": "d"}')"#, "sent");
+    c.call(r#"fn_signal_send('go', 'k', '{}', '{"dedupe_key": "d"}')"#, "duplicate");
+    c.call("fn_job_claim('w', 'step')", "claimed");
+    c.call(&format!("fn_signal_wait('{step}', 'w', 'go', 'k', '1 day')"), "received");
+    c.call(&format!("fn_job_sleep('{step}', 'w', '2030-01-31')"), "slept");
+    c.s.run("SELECT * FROM agentq.v_job_step");
     c.call("fn_queue_set('mail')", "created");
     c.call("fn_queue_pause('mail')", "paused");
     c.call("fn_queue_resume('mail')", "resumed");
@@ -243,6 +317,31 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call("fn_engine_chore_set('expire', true)", "set");
     let ticked = c.call("fn_engine_tick()", "ticked");
     assert_eq!(ticked["failed"], 0, "{ticked}");
+    c.call(r#"fn_event_emit('a', 'x', '{"n": 1}', '{"dedupe_key": "k", "tags": ["t"]}')"#, "emitted");
+    c.call("fn_engine_tick('seal_events')", "ticked");
+    c.call("fn_event_read()", "events");
+    c.call("fn_event_verify()", "sound");
+    c.s.run("SELECT * FROM agentq.v_event_partition");
+    let matrix = r#"[{"id": "p", "type": "a*", "when": "$.n > 0", "template": {"steps": [{"kind": "pa"}]}}]"#;
+    c.call(&format!("fn_policy_set('reaction_matrix', '{matrix}')"), "set");
+    c.call(r#"fn_policy_set('auto_approve', '{"enabled": true, "allowed_step_kinds": ["pb"]}')"#, "set");
+    c.call(r#"fn_policy_set('proposal_caps', '{"daily_limit": 100}')"#, "set");
+    c.call("fn_policy_get('reaction_matrix')", "found");
+    c.call("fn_policy_history('reaction_matrix')", "found");
+    c.call(r#"fn_event_emit('ab', 'x', '{"n": 1}')"#, "emitted");
+    c.call("fn_ops_tick()", "ticked");
+    let template = |kind: &str| format!(r#"'{{"steps": [{{"kind": "{kind}"}}]}}'"#);
+    c.s.run(&format!("SELECT agentq.fn_template_step_kinds({})", template("pb")));
+    c.s.run(&format!("SELECT agentq.fn_proposal_is_auto_approvable({})", template("pb")));
+    c.s.run(&format!("SELECT agentq.fn_proposal_gate({})", template("pb")));
+    c.call(&format!("fn_proposal_create(NULL, 'api', {})", template("pb")), "auto_approved");
+    for (decide, code) in [("fn_proposal_approve", "approved"), ("fn_proposal_reject", "rejected")] {
+        let proposal = c.call(&format!("fn_proposal_create(NULL, 'api', {})", template("pc")), "pending");
+        let proposal = proposal["proposal_id"].as_str().expect("an id").to_owned();
+        c.call(&format!("{decide}('{proposal}', 'why')"), code);
+        c.call(&format!("fn_proposal_get('{proposal}')"), "found");
+    }
+    c.s.run("SELECT * FROM agentq.v_proposal");
     c.call("fn_schedule_remove('s')", "removed");
     c.call("fn_handler_remove('h')", "removed");
     c.call("fn_config_set('queue.lease.duration_sec', '60')", "set");
@@ -262,6 +361,7 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     ] {
         c.s.run(&format!("SELECT * FROM agentq.{view}"));
     }
+    effects(&mut c);
     c.call("fn_job_purge('0 days')", "purged");
 
     assert_eq!(log(&db), Vec::<String>::new(), "traps that were sprung, and as whom");
@@ -276,6 +376,10 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
         "fn_limit_gauge",
         "fn_capable_workers",
         "fn_adjust_concurrency",
+        "fn_mission_graph",
+        "fn_template_step_kinds",
+        "fn_proposal_is_auto_approvable",
+        "fn_proposal_gate",
     ];
     c.called.extend(read.map(str::to_owned));
     let definers = db.session().texts(

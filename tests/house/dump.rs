@@ -131,3 +131,74 @@ fn a_restore_in_parallel_brings_the_same_rows() {
     assert_works(&mut restored.session(), &filled);
     std::fs::remove_dir_all(folder).expect("the dump can be removed");
 }
+
+/// What the flow and governance rooms keep, as people see it.
+const FLOWING: [&str; 12] = [
+    "v_job_step",
+    "action",
+    "signal",
+    "mission",
+    "v_mission_step",
+    "v_effect",
+    "effect_manifest",
+    "policy",
+    "policy_version",
+    "v_proposal",
+    "event",
+    "event_log",
+];
+
+/// Something of everything that flows; returns the job that somebody holds, and the mission whose next step waits for it.
+fn let_flow(s: &mut Session) -> (String, String) {
+    let text = |answer: &agentq_tests::Value, field: &str| answer[field].as_str().expect("a text").to_owned();
+    s.call(
+        r#"fn_effect_manifest_set('{"operations": {"o": {"produces": ["x.do"], "job_kind": "first"}},
+            "compensations": {"u": {"of": "o", "produces": ["x.undo"], "counter_effects": true}}, "inverse_of": {"x.do": "x.undo"}}')"#,
+    );
+    let steps = r#"[{"name": "first", "kind": "first"}, {"name": "second", "kind": "second", "depends_on": ["first"],
+        "params": {"n": {"$from": "$.first.n"}}}]"#;
+    let mission = text(&s.call(&format!(r#"fn_mission_start('{{"steps": {steps}}}')"#)), "mission_id");
+    let job = text(&s.call("fn_job_claim('w', 'first', 7200)"), "job_id");
+    s.call(&format!("fn_step_begin('{job}', 'w', 'fetch')"));
+    s.call(&format!("fn_step_complete('{job}', 'w', 'fetch', '7')"));
+    let planned = s.call(&format!(r#"fn_effect_plan('{job}', 'w', '[{{"effect_type": "x.do"}}]')"#));
+    let effect = text(&planned["effects"][0], "effect_id");
+    s.call(&format!("fn_effect_begin('{effect}', 'w')"));
+    s.call(&format!("fn_effect_finish('{effect}', 'w')"));
+    s.call("fn_action_begin('once', 'mail', p_holder => 'w')");
+    s.call("fn_action_finish('once', 'w', '1')");
+    s.call("fn_signal_send('go', 'k', '{\"n\": 1}')");
+    s.call(r#"fn_policy_set('auto_approve', '{"enabled": false}')"#);
+    s.call(r#"fn_proposal_create('p', 'api', '{"steps": [{"kind": "third"}]}')"#);
+    s.call("fn_event_emit('a.b', 'x', '{}', '{\"dedupe_key\": \"d\"}')");
+    s.call("fn_engine_tick('seal_events')");
+    (job, mission)
+}
+
+#[test]
+fn what_flows_goes_on_after_a_restore() {
+    let db = database();
+    let mut before = db.session();
+    let (job, mission) = let_flow(&mut before);
+    let restored = restored_from_custom_format(&db);
+    let mut s = restored.session();
+    for relation in FLOWING {
+        let rows = format!("SELECT to_jsonb(r) FROM agentq.{relation} r ORDER BY to_jsonb(r)");
+        let expected = before.texts(&rows);
+        assert!(!expected.is_empty(), "{relation} has something to compare");
+        assert_eq!(s.texts(&rows), expected, "{relation}");
+    }
+    assert_eq!(s.call(&format!("fn_step_begin('{job}', 'w', 'fetch')"))["result"], 7, "the step was done");
+    assert_eq!(s.call("fn_action_begin('once', 'mail', p_holder => 'v')")["code"], "done");
+    assert_eq!(s.call("fn_event_emit('a.b', 'x', '{}', '{\"dedupe_key\": \"d\"}')")["code"], "duplicate");
+    // The hook is known by its name: the next step becomes a job, and the mission ends.
+    s.call(&format!(r#"fn_job_ack('{job}', 'w', '{{"n": 5}}')"#));
+    let next = s.call("fn_job_claim('w', 'second')");
+    assert_eq!(next["payload_json"]["n"], 5, "{next}");
+    s.call(&format!("fn_job_ack('{}', 'w')", next["job_id"].as_str().expect("a job")));
+    assert_eq!(s.text(&format!("SELECT status FROM agentq.mission WHERE mission_id = '{mission}'")), "succeeded");
+    let proposal = s.text("SELECT proposal_id FROM agentq.v_proposal");
+    assert_eq!(s.call(&format!("fn_proposal_approve('{proposal}')"))["code"], "approved");
+    assert_eq!(s.call("fn_event_verify()")["code"], "sound");
+    restored.assert_sound();
+}

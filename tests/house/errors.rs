@@ -206,6 +206,42 @@ fn a_bad_call_of_an_operator_says_what_to_mend() {
 }
 
 #[test]
+fn a_bad_call_about_effects_says_what_to_mend() {
+    let db = database();
+    let mut s = db.session();
+    assert_refused(
+        &mut s,
+        &[
+            (MISSING, "fn_effect_manifest_set(NULL)"),
+            (INVALID, "fn_effect_manifest_set('[]')"),
+            (INVALID, r#"fn_effect_manifest_set('{"operations": {"a": {"requires_compensation": true}}}')"#),
+            (INVALID, r#"fn_effect_manifest_check('{"operations": 7}')"#),
+            (MISSING, "fn_effect_operation_set(NULL, '{}')"),
+            (INVALID, "fn_effect_operation_set('a', '[]')"),
+            (UNKNOWN, "fn_effect_operation_remove('a')"),
+            (MISSING, "fn_effect_operation_remove(NULL)"),
+            (INVALID, r#"fn_effect_compensation_set('c', '{"of": "a"}')"#),
+            (UNKNOWN, "fn_effect_compensation_remove('c')"),
+            (MISSING, "fn_effect_plan(NONE, NULL, '[]')"),
+            (INVALID, "fn_effect_plan(NONE, 'w', '[{}]')"),
+            (UNKNOWN, "fn_effect_plan(NONE, 'w', '[]')"),
+            (MISSING, "fn_effect_begin(NULL, 'w')"),
+            (UNKNOWN, "fn_effect_begin(NONE, 'w')"),
+            (UNKNOWN, "fn_effect_finish(NONE, 'w')"),
+            (UNKNOWN, "fn_effect_fail(NONE, 'w', 'no')"),
+            (UNKNOWN, "fn_effect_get(NONE)"),
+            (MISSING, "fn_effect_reconcile(NONE, NULL)"),
+            (INVALID, "fn_effect_reconcile(NONE, 'maybe')"),
+            (UNKNOWN, "fn_effect_reconcile(NONE, 'done')"),
+            (MISSING, "fn_effect_compensate()"),
+            (INVALID, "fn_effect_compensate(NONE, NONE)"),
+            (UNKNOWN, "fn_effect_compensate(NONE)"),
+            (INVALID, "fn_effect_compensate(NONE, p_options => '[]')"),
+        ],
+    );
+}
+
+#[test]
 fn a_job_that_cannot_be_changed_says_why() {
     let db = database();
     let mut s = db.session();

@@ -145,6 +145,22 @@ fn every_release_upgrades_to_what_a_new_installation_has() {
 }
 
 #[test]
+fn every_version_in_between_upgrades_too() {
+    let folder = project_root().join("sql");
+    let names = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
+    let from = names.filter_map(|name| {
+        let (from, _) = name.to_str()?.strip_prefix("agentq--")?.strip_suffix(".sql")?.split_once("--")?;
+        Some(from.to_owned())
+    });
+    let mut versions: Vec<String> = from.filter(|version| version != "0.1.0").collect();
+    versions.sort();
+    assert!(versions.len() > 4, "{versions:?}");
+    for version in versions {
+        assert_upgrades(&version);
+    }
+}
+
+#[test]
 fn the_snapshot_of_the_current_version_is_what_it_installs() {
     let current = current_version();
     for snapshot in snapshots().iter().filter(|snapshot| snapshot.version == current) {
@@ -156,4 +172,26 @@ fn the_snapshot_of_the_current_version_is_what_it_installs() {
         let filled = fill(&mut s);
         assert_works(&mut s, &filled);
     }
+}
+
+#[test]
+fn events_of_a_former_version_move_into_the_log() {
+    let db = installed("0.6.0");
+    let mut s = db.session();
+    let job = s.enqueue("doomed");
+    s.call(&format!("fn_job_move_to_dead_letter('{job}', 'no')"));
+    let events =
+        "SELECT concat_ws(' ', event_id, event_at, event_kind, subject, payload) FROM agentq.event ORDER BY event_id";
+    let before = s.texts(events);
+    assert!(!before.is_empty());
+    s.run("ALTER EXTENSION agentq UPDATE");
+    assert_eq!(s.texts(events), before);
+    s.call("fn_engine_tick('seal_events')");
+    let read = s.call("fn_event_read(0, 100)");
+    assert_eq!(read["events"].as_array().map(Vec::len), Some(before.len()), "{read}");
+    assert_eq!(s.call("fn_event_verify()")["code"], "sound");
+    // Nothing is left that a dump would stumble over.
+    let dangling = "pg_extension, unnest(extconfig) AS c WHERE extname = 'agentq' AND NOT EXISTS (SELECT FROM pg_class WHERE oid = c)";
+    assert_eq!(s.count(dangling), 0);
+    db.assert_sound();
 }

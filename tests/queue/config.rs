@@ -27,6 +27,16 @@ fn every_setting_has_its_default() {
         ("queue.poison.max_crashes", json!(3)),
         ("queue.routing.alert_after_seconds", json!(300)),
         ("queue.replay.require_approval", json!(false)),
+        ("events.retention_days", json!(30)),
+        ("events.audit_retention_days", json!(400)),
+        ("flow.step_events", json!(true)),
+        ("flow.compensation.max_depth", json!(2)),
+        ("flow.compensation.include_unknown", json!(false)),
+        ("flow.effects.keep_seconds", json!(31_536_000)),
+        ("governance.event_batch", json!(25)),
+        ("governance.reaction_batch", json!(25)),
+        ("governance.max_depth", json!(5)),
+        ("flow.result.max_bytes", json!(262_144)),
     ];
     for (key, value) in &defaults {
         assert_eq!(s.call(&format!("fn_config_get('{key}')")), *value, "{key}");

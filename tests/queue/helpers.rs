@@ -68,7 +68,7 @@ pub fn attempts(session: &mut Session, job: &str) -> Vec<String> {
 /// Every row that agentq keeps: two of these are equal if nothing was written in between.
 #[track_caller]
 pub fn everything(session: &mut Session) -> String {
-    const TABLES: [&str; 23] = [
+    const TABLES: &[&str] = &[
         "job",
         "job_ready",
         "job_waiting",
@@ -92,8 +92,14 @@ pub fn everything(session: &mut Session) -> String {
         "budget",
         "budget_spent",
         "budget_use",
+        "job_step",
+        "action",
+        "signal",
+        "signal_wait",
+        "signal_channel",
     ];
-    let rows = TABLES.map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM agentq.{t} row"));
+    let rows: Vec<String> =
+        TABLES.iter().map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM agentq.{t} row")).collect();
     session.text(&format!("SELECT string_agg(line, E'\\n' ORDER BY line) FROM ({}) t", rows.join(" UNION ALL ")))
 }
 

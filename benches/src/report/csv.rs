@@ -3,7 +3,7 @@
 use crate::options::Options;
 use crate::results::Results;
 use crate::systems::AGENTQ;
-use crate::{engine, fairness, latency, limits, pinned, space, wal};
+use crate::{engine, fairness, latency, limits, missions, pinned, space, wal};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 
@@ -64,6 +64,15 @@ pub fn text(results: &Results, options: &Options) -> Result<String, fmt::Error> 
         lines.add(fairness::NAME, AGENTQ, 1, "small_are_through_ms", found.drained_ms)?;
         lines.add(fairness::NAME, AGENTQ, 1, "small_are_through_without_turns_ms", found.without_ms)?;
         lines.add(fairness::NAME, AGENTQ, 1, "speed_ratio", found.speed)?;
+    }
+    if let Some(found) = &results.missions {
+        lines.add(missions::NAME, AGENTQ, 1, "plain_job_us", found.plain_us)?;
+        for (size, us, ratio) in &found.sizes {
+            lines.add(missions::NAME, AGENTQ, 1, &format!("step_of_{size}_us"), *us)?;
+            lines.add(missions::NAME, AGENTQ, 1, &format!("step_of_{size}_ratio"), *ratio)?;
+        }
+        lines.add(missions::NAME, AGENTQ, 1, "step_of_fan_us", found.fan.0)?;
+        lines.add(missions::NAME, AGENTQ, 1, "step_of_fan_ratio", found.fan.1)?;
     }
     if let Some(found) = &results.engine {
         let figures = [

@@ -36,6 +36,17 @@ pub const ROUTING_ALERT: &str = "queue.routing.alert_after_seconds";
 pub const LEASE_DURATION: &str = "queue.lease.duration_sec";
 pub const PAYLOAD_MAX_BYTES: &str = "queue.payload.max_bytes";
 pub const CHECKPOINT_MAX_BYTES: &str = "queue.checkpoint.max_bytes";
+pub const EVENT_BATCH: &str = "governance.event_batch";
+pub const REACTION_BATCH: &str = "governance.reaction_batch";
+pub const MAX_DEPTH: &str = "governance.max_depth";
+
+pub const EVENTS_KEEP_DAYS: &str = "events.retention_days";
+pub const AUDIT_KEEP_DAYS: &str = "events.audit_retention_days";
+pub const STEP_EVENTS: &str = "flow.step_events";
+pub const COMPENSATION_MAX_DEPTH: &str = "flow.compensation.max_depth";
+pub const COMPENSATE_UNKNOWN: &str = "flow.compensation.include_unknown";
+pub const EFFECTS_KEEP_SECONDS: &str = "flow.effects.keep_seconds";
+pub const RESULT_MAX_BYTES: &str = "flow.result.max_bytes";
 
 pub const KEYS: &[Key] = &[
     Key {
@@ -139,6 +150,66 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Integer(1_024, 67_108_864),
         default: "1048576",
         description: "Largest checkpoint, in bytes.",
+    },
+    Key {
+        name: EVENT_BATCH,
+        kind: Kind::Integer(1, 10_000),
+        default: "25",
+        description: "Events that the chore react reads in one transaction.",
+    },
+    Key {
+        name: REACTION_BATCH,
+        kind: Kind::Integer(1, 10_000),
+        default: "25",
+        description: "Reactions that the chore propose turns into proposals in one transaction.",
+    },
+    Key {
+        name: MAX_DEPTH,
+        kind: Kind::Integer(1, 100),
+        default: "5",
+        description: "How many times over the loop may react to what it has itself caused.",
+    },
+    Key {
+        name: EVENTS_KEEP_DAYS,
+        kind: Kind::Integer(0, 36_500),
+        default: "30",
+        description: "Days for which events and steps of agents are kept, at least; then the engine drops their partition. 0: for ever.",
+    },
+    Key {
+        name: AUDIT_KEEP_DAYS,
+        kind: Kind::Integer(0, 36_500),
+        default: "400",
+        description: "Days for which audits are kept, at least; then the engine drops their partition. 0: for ever.",
+    },
+    Key {
+        name: STEP_EVENTS,
+        kind: Kind::Boolean,
+        default: "true",
+        description: "Whether a mission's step that succeeds writes the event step.succeeded.",
+    },
+    Key {
+        name: COMPENSATION_MAX_DEPTH,
+        kind: Kind::Integer(1, 100),
+        default: "2",
+        description: "A manifest may have chains of so many compensations that follow each other.",
+    },
+    Key {
+        name: COMPENSATE_UNKNOWN,
+        kind: Kind::Boolean,
+        default: "false",
+        description: "Whether effects that were begun and never ended are compensated as well, when nothing else is asked for.",
+    },
+    Key {
+        name: EFFECTS_KEEP_SECONDS,
+        kind: Kind::Integer(0, 3_153_600_000),
+        default: "31536000",
+        description: "Seconds an effect is kept after its end, and as long as its job is; then the engine removes it. One that waits for a person stays.",
+    },
+    Key {
+        name: RESULT_MAX_BYTES,
+        kind: Kind::Integer(1_024, 67_108_864),
+        default: "262144",
+        description: "Largest result of a step or an action, and largest payload of a signal, in bytes.",
     },
 ];
 

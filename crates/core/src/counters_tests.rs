@@ -152,7 +152,7 @@ fn who_cannot_be_served_holds_nobody_up_and_does_not_catch_up() {
         counters.add_blocked(Slot { database: 1, key: name }, 1_000);
     }
     let may = |_: &Counters<64>, lane: Lane<'_>| lane.fairness_key != "full";
-    let mut serve = |counters: &mut Counters<64>, times: usize, all: bool| {
+    let serve = |counters: &mut Counters<64>, times: usize, all: bool| {
         let mut got: BTreeMap<u32, usize> = BTreeMap::new();
         for _ in 0..times {
             let lane = counters.lanes(1, 3, 1, |counters, lane| all || may(counters, lane)).remove(0);

@@ -5,12 +5,13 @@ use crate::base::clock::{self, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Statement, statement};
 
-statement!(EXPIRE_EVENT, "../sql/expire_event.sql", [TIMESTAMPTZOID, INT8OID]);
 statement!(EXPIRE_METRIC, "../sql/expire_metric.sql", [TIMESTAMPTZOID, INT8OID]);
 
 statement!(EXPIRE_THROTTLE, "../sql/expire_throttle.sql", [TIMESTAMPTZOID, INT8OID]);
+statement!(EXPIRE_ACTION, "../sql/expire_action.sql", [TIMESTAMPTZOID, INT8OID]);
+statement!(EXPIRE_SIGNAL, "../sql/expire_signal.sql", [TIMESTAMPTZOID, INT8OID]);
 
-static TABLES: [&Statement; 3] = [&EXPIRE_EVENT, &EXPIRE_METRIC, &EXPIRE_THROTTLE];
+static TABLES: [&Statement; 4] = [&EXPIRE_METRIC, &EXPIRE_THROTTLE, &EXPIRE_ACTION, &EXPIRE_SIGNAL];
 
 /// Rows removed from a table in one transaction.
 const AT_MOST: i64 = 1_000;
@@ -18,15 +19,20 @@ const AT_MOST: i64 = 1_000;
 pub static CHORE: Chore = Chore {
     name: "expire",
     activity: c"agentq: expire",
-    about: "Removes events, metrics and windows of throttled keys whose expires_at has passed.",
+    about: "Removes metrics, windows of throttled keys, results of actions and signals whose expires_at has passed.",
     every_us: 60_000_000,
     run,
 };
 
 fn run() -> Outcome {
     let now = timestamp(clock::now());
-    // Up to 0.4.0 keys were not throttled.
-    let tables = if Settings::current().has_policies { &TABLES[..] } else { &TABLES[..2] };
+    // Up to 0.4.0 keys were not throttled; up to 0.6.0 there were no actions and signals.
+    let settings = Settings::current();
+    let tables = match (settings.has_flow, settings.has_policies) {
+        (true, _) => &TABLES[..],
+        (_, true) => &TABLES[..2],
+        _ => &TABLES[..1],
+    };
     let gone: Vec<i64> =
         db::connect(|db| tables.iter().map(|table| db.run(table, &[now.into(), AT_MOST.into()]).must(1)).collect());
     let more = gone.contains(&AT_MOST);

@@ -1,16 +1,23 @@
 //! The chores: one file each, one transaction each, one schedule each.
 
 pub mod check_executors;
+pub mod clean_effects;
 pub mod clean_finished;
+pub mod clean_flow;
 pub mod enforce_deadlines;
 pub mod expire;
+pub mod keep_partitions;
 pub mod keep_sql_workers;
 pub mod measure;
 pub mod notify;
 pub mod promote_due;
+pub mod propose;
+pub mod react;
 pub mod reap_leases;
 pub mod run_schedules;
+pub mod seal_events;
 pub mod tend_limits;
+pub mod tend_missions;
 pub mod watch_pressure;
 pub mod watch_routing;
 
@@ -72,7 +79,7 @@ impl Outcome {
     }
 }
 
-pub static CHORES: [&Chore; 12] = [
+pub static CHORES: &[&Chore] = &[
     &reap_leases::CHORE,
     &promote_due::CHORE,
     &enforce_deadlines::CHORE,
@@ -80,12 +87,22 @@ pub static CHORES: [&Chore; 12] = [
     &keep_sql_workers::CHORE,
     &check_executors::CHORE,
     &clean_finished::CHORE,
+    &clean_effects::CHORE,
     &expire::CHORE,
     &measure::CHORE,
     &watch_pressure::CHORE,
     &tend_limits::CHORE,
     &watch_routing::CHORE,
+    &seal_events::CHORE,
+    &react::CHORE,
+    &propose::CHORE,
+    &keep_partitions::CHORE,
+    &tend_missions::CHORE,
+    &clean_flow::CHORE,
 ];
+
+/// Chores that read the log: due at once when events have been sealed.
+pub static READ_THE_LOG: &[&str] = &["react"];
 
 /// The chores as the library knows them; the table takes their settings from here.
 #[pg_extern(immutable, parallel_safe)]

@@ -1,0 +1,327 @@
+//! The chain of hashes over the log of events: what is hashed, in which form, and what a look at a row
+//! finds wrong with it.
+//!
+//! The form is fixed, so that others can check a log without this code. A field is one byte, 0 for
+//! absent or 1 for present, and if present its length in four bytes and its bytes; numbers are
+//! big-endian, texts UTF-8, ids in their usual lower-case spelling, moments in microseconds since
+//! 1970 as decimal text, payloads as the server writes jsonb.
+//!
+//! ```text
+//! digest  = SHA-256("agentq event 1", event_id, event_at, purpose, event_kind, subject, payload,
+//!                   source, number of tags (4 bytes), each tag, dedupe_key, correlation_id, trace_id, mission_id)
+//! hash    = SHA-256("agentq link 1", hash before (32 bytes), seq (8 bytes), place (8 bytes),
+//!                   event_id, event_at, purpose, digest (32 bytes))
+//! genesis = SHA-256("agentq chain ", name of the chain)      what the first link of a chain follows
+//! ```
+
+use sha2::{Digest, Sha256};
+
+pub type Hash = [u8; 32];
+
+/// Events whose history is one chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chain {
+    Usual,
+    Audit,
+}
+
+impl Chain {
+    pub const ALL: [Chain; 2] = [Chain::Usual, Chain::Audit];
+
+    pub fn of(purpose: &str) -> Chain {
+        if purpose == "audit" { Chain::Audit } else { Chain::Usual }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Chain::Usual => "usual",
+            Chain::Audit => "audit",
+        }
+    }
+
+    pub fn genesis(self) -> Hash {
+        let mut hasher = Sha256::new();
+        hasher.update(b"agentq chain ");
+        hasher.update(self.name());
+        hasher.finalize().into()
+    }
+}
+
+/// What a link says of its event, whether the event is still there or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub event_id: String,
+    /// Microseconds since 1970.
+    pub event_at: i64,
+    pub purpose: String,
+}
+
+/// The rest of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Body {
+    pub event_kind: String,
+    pub subject: String,
+    pub payload: String,
+    pub source: Option<String>,
+    pub tags: Vec<String>,
+    pub dedupe_key: Option<String>,
+    pub correlation_id: Option<String>,
+    pub trace_id: Option<String>,
+    pub mission_id: Option<String>,
+}
+
+/// A row of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub seq: i64,
+    pub place: i64,
+    pub head: Head,
+    pub digest: Hash,
+    pub hash: Hash,
+}
+
+struct Form(Sha256);
+
+impl Form {
+    fn new(name: &str) -> Form {
+        Form(Sha256::new_with_prefix(name))
+    }
+
+    fn field(mut self, value: Option<&str>) -> Form {
+        match value {
+            None => self.0.update([0]),
+            Some(text) => {
+                self.0.update([1]);
+                self.0.update((text.len() as u32).to_be_bytes());
+                self.0.update(text);
+            }
+        }
+        self
+    }
+
+    fn bytes(mut self, bytes: &[u8]) -> Form {
+        self.0.update(bytes);
+        self
+    }
+
+    fn head(self, head: &Head) -> Form {
+        self.field(Some(&head.event_id)).field(Some(&head.event_at.to_string())).field(Some(&head.purpose))
+    }
+
+    fn end(self) -> Hash {
+        self.0.finalize().into()
+    }
+}
+
+/// The digest of an event.
+pub fn digest(head: &Head, body: &Body) -> Hash {
+    let mut form = Form::new("agentq event 1")
+        .head(head)
+        .field(Some(&body.event_kind))
+        .field(Some(&body.subject))
+        .field(Some(&body.payload))
+        .field(body.source.as_deref())
+        .bytes(&(body.tags.len() as u32).to_be_bytes());
+    for tag in &body.tags {
+        form = form.field(Some(tag));
+    }
+    form.field(body.dedupe_key.as_deref())
+        .field(body.correlation_id.as_deref())
+        .field(body.trace_id.as_deref())
+        .field(body.mission_id.as_deref())
+        .end()
+}
+
+/// The hash of a link that follows `before`.
+pub fn hash(before: &Hash, seq: i64, place: i64, head: &Head, digest: &Hash) -> Hash {
+    Form::new("agentq link 1")
+        .bytes(before)
+        .bytes(&seq.to_be_bytes())
+        .bytes(&place.to_be_bytes())
+        .head(head)
+        .bytes(digest)
+        .end()
+}
+
+/// The end of a chain, to which the next link is put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    pub place: i64,
+    pub hash: Hash,
+}
+
+impl End {
+    pub fn of_nothing(chain: Chain) -> End {
+        End { place: 0, hash: chain.genesis() }
+    }
+
+    /// The link of an event after this end, which moves on to it.
+    pub fn link(&mut self, seq: i64, head: Head, body: &Body) -> Link {
+        let digest = digest(&head, body);
+        let place = self.place + 1;
+        let hash = hash(&self.hash, seq, place, &head, &digest);
+        *self = End { place, hash };
+        Link { seq, place, head, digest, hash }
+    }
+
+    /// Whether a link follows this end.
+    fn is_followed_by(&self, link: &Link) -> bool {
+        self.place + 1 == link.place && self.fits(link, link) == Some(link.hash)
+    }
+
+    /// The hash that the next link would have if it stood where `place` stands and said what `what` says.
+    fn fits(&self, place: &Link, what: &Link) -> Option<Hash> {
+        Some(hash(&self.hash, place.seq, self.place + 1, &what.head, &what.digest))
+    }
+
+    /// What is wrong with a link that should follow this end, and moves on to it. `others` are links
+    /// of the same chain that come near it.
+    pub fn check<'a>(&mut self, link: &Link, others: impl Iterator<Item = &'a Link>) -> Option<Fault> {
+        if self.is_followed_by(link) {
+            *self = End { place: link.place, hash: link.hash };
+            return None;
+        }
+        let mut later = false;
+        for other in others.filter(|other| other.seq != link.seq) {
+            let hash = self.fits(link, other);
+            if hash == Some(link.hash) || hash == Some(other.hash) {
+                return Some(Fault::Reordered);
+            }
+            later |= other.place == self.place + 1;
+        }
+        Some(if link.place > self.place + 1 && !later {
+            Fault::Missing
+        } else if link.place <= self.place {
+            Fault::Inserted
+        } else {
+            Fault::Altered
+        })
+    }
+}
+
+/// What is wrong with a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Altered,
+    Missing,
+    Inserted,
+    Reordered,
+}
+
+impl Fault {
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Altered => "altered",
+            Fault::Missing => "missing",
+            Fault::Inserted => "inserted",
+            Fault::Reordered => "reordered",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn head(id: u32) -> Head {
+        Head {
+            event_id: format!("0190c1d2-0000-7000-8000-{id:012}"),
+            event_at: 1_700_000_000_000_000 + i64::from(id),
+            purpose: "event".to_owned(),
+        }
+    }
+
+    fn body() -> Body {
+        Body {
+            event_kind: "order.paid".to_owned(),
+            subject: "order 7".to_owned(),
+            payload: r#"{"amount": 12.50}"#.to_owned(),
+            source: Some("shop".to_owned()),
+            tags: vec!["money".to_owned(), "été".to_owned()],
+            trace_id: Some(String::new()),
+            ..Body::default()
+        }
+    }
+
+    fn hex(hash: &Hash) -> String {
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn chain(count: u32) -> Vec<Link> {
+        let mut end = End::of_nothing(Chain::Usual);
+        (1..=count).map(|n| end.link(i64::from(n) * 2, head(n), &body())).collect()
+    }
+
+    fn first_fault(links: &[Link]) -> Option<(usize, Fault)> {
+        let mut end = End::of_nothing(Chain::Usual);
+        links.iter().enumerate().find_map(|(at, link)| end.check(link, links.iter()).map(|fault| (at, fault)))
+    }
+
+    /// The vectors were made by another program, from the form that the module describes.
+    #[test]
+    fn the_form_is_the_one_that_is_written_down() {
+        assert_eq!(hex(&Chain::Usual.genesis()), "ecd322214f0ef9ce6d1199ec4e87c0226fac131da8a931013a5255e856276b60");
+        let digest = digest(&head(1), &body());
+        assert_eq!(hex(&digest), "e416dbca9acdf49e7568dc9a6f96215b8b97781c32587a47f81dd33040c6cd6d");
+        assert_eq!(
+            hex(&hash(&Chain::Usual.genesis(), 2, 1, &head(1), &digest)),
+            "3a3f86c502c17dfb8217aa4878c4dc216eee08c5970153835cbc99cd5833e4de"
+        );
+    }
+
+    #[test]
+    fn a_chain_that_nobody_touched_has_no_fault() {
+        assert_eq!(first_fault(&chain(20)), None);
+    }
+
+    #[test]
+    fn links_that_changed_places_are_reordered() {
+        let mut links = chain(9);
+        let (one, other) = (links[3].clone(), links[6].clone());
+        links[3] = Link { seq: one.seq, place: one.place, ..other.clone() };
+        links[6] = Link { seq: other.seq, place: other.place, ..one };
+        assert_eq!(first_fault(&links), Some((3, Fault::Reordered)));
+        let mut links = chain(9);
+        (links[3].head, links[6].head) = (links[6].head.clone(), links[3].head.clone());
+        (links[3].digest, links[6].digest) = (links[6].digest, links[3].digest);
+        assert_eq!(first_fault(&links), Some((3, Fault::Reordered)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_link_that_is_gone_is_missing(at in 0_usize..9) {
+            let mut links = chain(10);
+            links.remove(at);
+            prop_assert_eq!(first_fault(&links), Some((at, Fault::Missing)));
+        }
+
+        #[test]
+        fn a_link_that_came_later_is_noticed(at in 1_usize..10) {
+            let mut links = chain(10);
+            let mut end = End { place: links[at - 1].place - 1, hash: [7; 32] };
+            links.insert(at, end.link(links[at - 1].seq, head(99), &body()));
+            prop_assert_eq!(first_fault(&links), Some((at, Fault::Inserted)));
+        }
+
+        #[test]
+        fn whatever_is_changed_in_a_link_is_altered(at in 0_usize..10, what in 0..5) {
+            let mut links = chain(10);
+            match what {
+                0 => links[at].head.event_at += 1,
+                1 => links[at].head.purpose = "agent_step".to_owned(),
+                2 => links[at].head.event_id.push('0'),
+                3 => links[at].digest[31] ^= 1,
+                _ => links[at].hash[0] ^= 128,
+            }
+            prop_assert_eq!(first_fault(&links), Some((at, Fault::Altered)));
+        }
+
+        #[test]
+        fn fields_do_not_run_into_each_other(kind in "[a-c]{0,3}", subject in "[a-c]{0,3}", source in "[a-c]{0,3}") {
+            let one = Body { event_kind: kind.clone(), subject: subject.clone(), source: Some(source.clone()), ..Body::default() };
+            let other = Body { event_kind: format!("{kind}{subject}"), source: Some(source), ..Body::default() };
+            prop_assert_eq!(one == other, digest(&head(1), &one) == digest(&head(1), &other));
+        }
+    }
+}

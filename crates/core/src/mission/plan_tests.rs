@@ -1,0 +1,153 @@
+//! Random missions with random ends, against an interpreter that looks at everything again after every end.
+
+use super::plan::{Decision, Work, anew, decide, meets};
+use super::template::{Parent, Step, Template};
+use proptest::prelude::*;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const REQUIRED: [&str; 4] = ["succeeded", "failed", "skipped", "ended"];
+
+/// Steps that wait for some of those before them, so that there is no cycle.
+fn template(shape: &[(u64, u8, u8)]) -> Template {
+    let mut steps: Vec<Step> = Vec::new();
+    for (number, (before, required, join)) in shape.iter().enumerate() {
+        let chosen = (0..number.min(60)).filter(|bit| before >> bit & 1 == 1);
+        let parents: Vec<Parent> = chosen
+            .map(|bit| Parent { step: number - 1 - bit, required: REQUIRED[(*required as usize + bit) % 4] })
+            .collect();
+        let level = parents.iter().map(|parent| steps[parent.step].level + 1).max().unwrap_or(0);
+        let need = if parents.is_empty() { 0 } else { 1 + i32::from(*join) % parents.len() as i32 };
+        let (name, kind, params) = (format!("s{number}"), "k".to_owned(), json!({}));
+        let step = Step { name, kind, executor: None, params, parents, need, fails_mission: false, level, spec: None };
+        steps.push(step);
+    }
+    Template { title: None, mode: "graceful", timeout_seconds: None, steps }
+}
+
+/// The counters, as the extension keeps them in rows.
+struct Run<'t> {
+    template: &'t Template,
+    behind: Vec<Vec<(usize, &'static str)>>,
+    status: Vec<Option<&'static str>>,
+    counters: Vec<(i32, i32)>,
+    begun: Vec<usize>,
+    /// Levels in the order in which they were locked, for each end.
+    levels: Vec<i32>,
+}
+
+impl<'t> Run<'t> {
+    fn new(template: &'t Template) -> Run<'t> {
+        let mut behind = vec![Vec::new(); template.steps.len()];
+        for (number, step) in template.steps.iter().enumerate() {
+            step.parents.iter().for_each(|parent| behind[parent.step].push((number, parent.required)));
+        }
+        let counters = template.steps.iter().map(|step| (0, step.parents.len() as i32)).collect();
+        let begun = (0..template.steps.len()).filter(|number| template.steps[*number].parents.is_empty()).collect();
+        Run { template, behind, status: vec![None; template.steps.len()], counters, begun, levels: Vec::new() }
+    }
+
+    /// Several steps that were begun end in one transaction.
+    fn end(&mut self, ended: &[(usize, &'static str)]) {
+        let mut work = Work::default();
+        self.levels.clear();
+        for (step, status) in ended {
+            self.note(*step, status, &mut work);
+        }
+        while let Some(steps) = work.next_level() {
+            self.levels.push(self.template.steps[steps[0].0].level);
+            for (step, over, met) in steps {
+                if self.status[step].is_some() || self.begun.contains(&step) {
+                    continue;
+                }
+                self.counters[step].0 += met;
+                self.counters[step].1 -= over;
+                match decide(self.template.steps[step].need, self.counters[step].0, self.counters[step].1) {
+                    Decision::Begin => self.begun.push(step),
+                    Decision::Skip => self.note(step, "skipped", &mut work),
+                    Decision::Wait => {}
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, step: usize, status: &'static str, work: &mut Work<usize>) {
+        assert!(self.status[step].replace(status).is_none(), "{step} ended twice");
+        for (child, required) in &self.behind[step] {
+            work.add(self.template.steps[*child].level, *child, meets(required, status));
+        }
+    }
+}
+
+/// What every step becomes, found by looking at all of them until nothing changes.
+fn naive(template: &Template, status: &mut [Option<&'static str>], begun: &mut BTreeSet<usize>) {
+    loop {
+        let before = (status.to_vec(), begun.clone());
+        for (number, step) in template.steps.iter().enumerate() {
+            if status[number].is_some() || begun.contains(&number) {
+                continue;
+            }
+            let met =
+                step.parents.iter().filter(|p| status[p.step].is_some_and(|s| meets(p.required, s))).count() as i32;
+            let open = step.parents.iter().filter(|p| status[p.step].is_none()).count() as i32;
+            if met >= step.need {
+                begun.insert(number);
+            } else if met + open < step.need {
+                status[number] = Some("skipped");
+            }
+        }
+        if before == (status.to_vec(), begun.clone()) {
+            return;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_step_ends_once_and_begins_when_the_naive_reading_says(
+        shape in proptest::collection::vec((any::<u64>(), any::<u8>(), any::<u8>()), 1..40),
+        sparse in any::<bool>(),
+        picks in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 1_usize..4), 200),
+    ) {
+        let shape: Vec<_> = shape.into_iter().map(|(a, b, c)| (if sparse { a & (a >> 7) & (a >> 13) } else { a }, b, c)).collect();
+        let template = template(&shape);
+        let mut run = Run::new(&template);
+        let (mut status, mut begun) = (vec![None; template.steps.len()], BTreeSet::new());
+        naive(&template, &mut status, &mut begun);
+        for (pick, well, together) in picks {
+            let mut open: Vec<usize> = run.begun.iter().copied().filter(|step| run.status[*step].is_none()).collect();
+            prop_assert_eq!(run.begun.iter().copied().collect::<BTreeSet<_>>(), begun.clone());
+            prop_assert_eq!(run.begun.len(), begun.len(), "a step was begun twice");
+            prop_assert_eq!(&run.status, &status);
+            if open.is_empty() {
+                break;
+            }
+            let first = pick.index(open.len());
+            open.rotate_left(first);
+            open.truncate(together);
+            let word = if well { "succeeded" } else { "failed" };
+            let ended: Vec<(usize, &'static str)> = open.into_iter().map(|step| (step, word)).collect();
+            run.end(&ended);
+            prop_assert!(run.levels.is_sorted(), "levels are locked in order: {:?}", run.levels);
+            ended.iter().for_each(|(step, word)| status[*step] = Some(*word));
+            naive(&template, &mut status, &mut begun);
+        }
+        // 200 ends are more than there are steps.
+        prop_assert!(run.status.iter().all(Option::is_some), "every step ends: {:?}", run.status);
+    }
+
+    #[test]
+    fn a_fork_runs_anew_what_is_behind_its_beginning_and_nothing_it_can_keep(
+        shape in proptest::collection::vec((any::<u64>(), any::<u8>(), any::<u8>()), 1..40),
+        well in proptest::collection::vec(any::<bool>(), 40),
+        from in any::<prop::sample::Index>(),
+    ) {
+        let template = template(&shape);
+        let from = from.index(template.steps.len());
+        let anew = anew(&template, from, &well[..template.steps.len()]);
+        for (number, step) in template.steps.iter().enumerate() {
+            let because = number == from || !well[number] || step.parents.iter().any(|parent| anew[parent.step]);
+            prop_assert_eq!(anew[number], because);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a template may say, and how one is told that it may not.
+
+use super::template::{MOST_STEPS, Outside, Spec, Template};
+use crate::Refusal;
+use serde_json::{Value, json};
+
+pub struct Anything;
+
+impl Outside for Anything {
+    fn path(&self, path: &str) -> Result<(), String> {
+        if path.contains("!!") { Err("syntax error at or near \"!\"".to_owned()) } else { Ok(()) }
+    }
+
+    fn queue(&self, queue: &str) -> Result<(), Refusal> {
+        if queue == "nowhere" { Err(Refusal::new("there is no queue \"nowhere\"", "Make it.")) } else { Ok(()) }
+    }
+
+    fn params(&self, params: &Value) -> Result<(), Refusal> {
+        if params.get("token").is_some() { Err(Refusal::new("no secrets", "Leave them out.")) } else { Ok(()) }
+    }
+}
+
+fn read(value: Value) -> Template {
+    Template::read(&value, &Anything).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+#[track_caller]
+fn refused(value: Value, message: &str) {
+    let refusal = Template::read(&value, &Anything).expect_err("this should be refused");
+    assert!(refusal.message.starts_with(message), "{refusal}");
+    assert!(!refusal.hint.is_empty());
+}
+
+#[test]
+fn steps_without_dependencies_begin_together_and_a_sequence_one_after_the_other() {
+    let steps = json!([{"kind": "a"}, {"kind": "b"}, {"name": "c", "kind": "c"}]);
+    let parallel = read(json!({"steps": steps}));
+    assert_eq!(parallel.steps.iter().map(|s| s.level).collect::<Vec<_>>(), [0, 0, 0]);
+    assert_eq!(parallel.steps[1].name, "step_2");
+    let sequence = read(json!({"steps": steps, "sequential": true, "title": "t"}));
+    assert_eq!(sequence.steps.iter().map(|s| s.level).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(sequence.steps[2].parents[0].step, 1);
+    assert!(sequence.steps.iter().all(|step| step.spec.is_none()));
+}
+
+#[test]
+fn a_step_is_read_with_all_it_may_say() {
+    let template = read(json!({"title": "t", "cancellation_mode": "compensate_then_stop", "timeout_seconds": 60,
+        "risk_level": "low", "effects": [], "steps": [
+        {"name": "a", "kind": "ka", "params": {"x": 1}, "executor": "noop", "on_failure": "continue", "effects": {}},
+        {"name": "b", "kind": "kb", "on_failure": {"goto": "oops"}},
+        {"name": "c", "kind": "kc", "depends_on": ["a", {"step": "b", "status": "ended"}], "join": {"quorum": 1},
+         "when": "$.a.ok == true", "for_each": {"in": "$.b.list", "join": "any"}, "params": {"u": {"$from": "$item"}},
+         "timeout_seconds": 2.5, "retry": {"max_attempts": 3}, "queue": "mail", "priority": 7},
+        {"name": "oops", "kind": "ko"},
+        {"name": "sub", "mission": {"steps": [{"kind": "x"}]}}]}));
+    let [a, b, c, oops, sub] = template.steps.as_slice() else { panic!("five steps") };
+    assert!(!a.fails_mission && !b.fails_mission && c.fails_mission);
+    assert_eq!((c.need, c.parents.len(), c.level), (1, 2, 1));
+    let spec = c.spec.clone().unwrap();
+    assert_eq!(spec.reads, ["a", "b"]);
+    assert_eq!((spec.items_needed, spec.max_attempts, spec.priority), (Some(1), Some(3), Some(7)));
+    assert_eq!(Spec::from_value(&spec.to_value()), spec);
+    assert_eq!((oops.need, oops.parents[0].step, oops.parents[0].required), (1, 1, "failed"));
+    assert_eq!(sub.kind, "mission");
+    read(json!({"steps": [{"kind": "k", "when": "$.input.go == true", "params": {"a": {"$from": "$.input.a"}}}]}));
+    assert_eq!((template.mode, template.timeout_seconds), ("compensate_then_stop", Some(60.0)));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    let two = |second: Value| json!({"steps": [{"name": "a", "kind": "k"}, second]});
+    for (value, message) in [
+        (json!([]), "a template must be a JSON object, not []"),
+        (json!({}), "steps: this must be a list of steps"),
+        (json!({"steps": []}), "steps: there is no step"),
+        (json!({"steps": [{"kind": "k"}], "titel": 1}), "titel: this key is not known"),
+        (json!({"steps": [{"kind": "k"}], "title": 1}), "title: this must be a text, not 1"),
+        (json!({"steps": [{"kind": "k"}], "cancellation_mode": "soon"}), "cancellation_mode: \"soon\" is not known"),
+        (json!({"steps": [{"kind": "k"}], "timeout_seconds": 0}), "timeout_seconds: this must be a number of seconds"),
+        (json!({"steps": [3]}), "steps[0]: a step must be a JSON object, not 3"),
+        (json!({"steps": [{}]}), "steps[0].kind: the step has no kind"),
+        (json!({"steps": [{"kind": " "}]}), "steps[0].kind must not be empty"),
+        (json!({"steps": [{"name": "", "kind": "k"}]}), "steps[0].name must not be empty"),
+        (two(json!({"name": "a", "kind": "k"})), "steps[1].name: \"a\" is also the name of steps[0]"),
+        (two(json!({"kind": "k", "dependson": []})), "steps[1].dependson: this key is not known"),
+        (two(json!({"kind": "k", "depends_on": "a"})), "steps[1].depends_on: this must be a list"),
+        (two(json!({"kind": "k", "depends_on": ["drft"]})), "steps[1].depends_on[0]: there is no step \"drft\""),
+        (two(json!({"kind": "k", "depends_on": ["a", "a"]})), "steps[1].depends_on[1]: \"a\" is named twice"),
+        (two(json!({"name": "b", "kind": "k", "depends_on": ["b"]})), "steps[1].depends_on[0]: \"b\" waits for itself"),
+        (
+            two(json!({"kind": "k", "depends_on": [{"step": "a", "status": "done"}]})),
+            "steps[1].depends_on[0].status: \"done\"",
+        ),
+        (two(json!({"kind": "k", "depends_on": [{"steps": "a"}]})), "steps[1].depends_on[0].steps: this key"),
+        (two(json!({"kind": "k", "join": "any"})), "steps[1].join: there is nothing to join"),
+        (two(json!({"kind": "k", "depends_on": ["a"], "join": "some"})), "steps[1].join: this is no way to join"),
+        (two(json!({"kind": "k", "depends_on": ["a"], "join": {"quorum": 2}})), "steps[1].join: 2 of 1 steps"),
+        (
+            two(json!({"kind": "k", "when": "$.a !! 1", "depends_on": ["a"]})),
+            "steps[1].when: \"$.a !! 1\" is not an SQL/JSON path",
+        ),
+        (two(json!({"kind": "k", "when": "$.b > 1"})), "steps[1].when: there is no step \"b\""),
+        (two(json!({"kind": "k", "when": "$.a > 1"})), "steps[1]: it reads the result of \"a\""),
+        (two(json!({"kind": "k", "when": "$ > 1"})), "steps[1].when: the path \"$ > 1\" does not name"),
+        (two(json!({"kind": "k", "when": "$item > 1"})), "steps[1].when: there is no variable $item"),
+        (two(json!({"kind": "k", "params": []})), "steps[1].params: the parameters must be a JSON object"),
+        (two(json!({"kind": "k", "params": {"token": 1}})), "steps[1].params: no secrets"),
+        (two(json!({"kind": "k", "params": {"l": [{"$from": 1}]}})), "steps[1].params.l[0].$from must be a path"),
+        (
+            two(json!({"kind": "k", "params": {"l": {"$from": "1 + 2"}}})),
+            "steps[1].params.l.$from: this refers to nothing",
+        ),
+        (json!({"steps": [{"name": "input", "kind": "k"}]}), "steps[0].name: no step can be named input"),
+        (two(json!({"kind": "k", "for_each": {"join": "all"}})), "steps[1].for_each.in: there is no path"),
+        (two(json!({"kind": "k", "queue": "nowhere"})), "steps[1].queue: there is no queue"),
+        (two(json!({"kind": "k", "priority": -1})), "steps[1].priority: this must be a whole number"),
+        (two(json!({"kind": "k", "retry": {"max": 1}})), "steps[1].retry.max: this key is not known"),
+        (two(json!({"kind": "k", "on_failure": 7})), "steps[1].on_failure: this says not"),
+        (two(json!({"kind": "k", "on_failure": {"goto": "x"}})), "steps[1].on_failure.goto: there is no step \"x\""),
+        (two(json!({"kind": "k", "mission": {"steps": [{"kind": "x", "join": 1}]}})), "steps[1].mission.steps[0].join"),
+        (
+            json!({"sequential": true, "steps": [{"kind": "k"}, {"kind": "k", "depends_on": []}]}),
+            "steps[1].depends_on: a seq",
+        ),
+    ] {
+        refused(value, message);
+    }
+}
+
+#[test]
+fn a_cycle_is_told_step_by_step() {
+    let step = |name: &str, parent: &str| json!({"name": name, "kind": "k", "depends_on": [parent]});
+    let value =
+        json!({"steps": [{"name": "z", "kind": "k"}, step("a", "c"), step("b", "a"), step("c", "b"), step("d", "c")]});
+    refused(value, "steps[1]: these steps wait for each other: b → c → a → b");
+    // Through a failure, too.
+    refused(
+        json!({"steps": [{"name": "a", "kind": "k", "depends_on": ["b"], "on_failure": {"goto": "b"}}, {"name": "b", "kind": "k"}]}),
+        "steps[0]: these steps wait for each other",
+    );
+}
+
+#[test]
+fn there_is_a_bound_for_steps_and_for_nesting() {
+    let many: Vec<Value> = (0..=MOST_STEPS).map(|_| json!({"kind": "k"})).collect();
+    refused(json!({"steps": many}), "steps: a mission has at most 20000 steps");
+    let mut deep = json!({"steps": [{"kind": "k"}]});
+    for _ in 0..9 {
+        deep = json!({"steps": [{"name": "s", "mission": deep}]});
+    }
+    refused(deep, "steps[0].mission.steps[0].mission");
+}

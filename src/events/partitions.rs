@@ -1,0 +1,154 @@
+//! The partitions of events: made ahead of time, dropped when their time is over.
+//!
+//! Events of a time that has no partition lie in the rest of their class, so nothing is ever refused,
+//! and a time of which the rest has events gets no partition any more. The rest is emptied when all
+//! of it is over. Before anything is dropped, all events have their place in the log, and the drop is an
+//! audit itself.
+//!
+//! Locks: the sealer's row first, so that nobody seals meanwhile; then the row of the chain; then the
+//! partition, for a fifth of a second at most, after which the next run tries again.
+
+use super::{Event, seal};
+use crate::base::clock::{Micros, timestamp};
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
+use crate::shared::feed;
+use agentq_core::chain::Chain;
+use agentq_core::partition::{self, DAY_US, Span};
+use pgrx::prelude::*;
+use serde_json::json;
+
+statement!(PARTITIONS, "sql/partitions.sql", [], freely);
+statement!(PARTITION_ADD, "sql/partition_add.sql", [TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID]);
+statement!(PARTITION_DROP, "sql/partition_drop.sql", [TEXTOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(LOG_OVER, "sql/log_over.sql", [TEXTOID], freely);
+statement!(LOG_DROP, "sql/log_drop.sql", [TEXTOID, TIMESTAMPTZOID]);
+statement!(REST_END, "sql/rest_end.sql", [TEXTOID]);
+statement!(KEYS_FORGET, "sql/keys_forget.sql", [TEXTOID, TEXTOID, INT8OID]);
+
+/// Events that are sealed, and keys that are forgotten, in one run.
+const AT_MOST: i64 = 10_000;
+const UNIX_TO_SERVER_EPOCH_US: i64 = 946_684_800_000_000;
+
+/// A partition that is there.
+struct Partition {
+    class: String,
+    name: String,
+    span: Span,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kept {
+    pub changes: i64,
+    /// Whether there is more to drop.
+    pub more: bool,
+}
+
+/// Makes what is wanted, and drops what is over, one partition at a time.
+pub fn keep(db: &Db, settings: &Settings, now: Micros) -> Kept {
+    // A restore brings its own partitions: the engine makes none before somebody uses events.
+    if feed::is_engine() && !feed::is_used() {
+        return Kept::default();
+    }
+    let there = partitions(db);
+    let mut kept = Kept::default();
+    for chain in Chain::ALL {
+        let keep_days = match chain {
+            Chain::Usual => settings.events_keep_days,
+            Chain::Audit => settings.audit_keep_days,
+        };
+        kept.changes += make(db, chain, &there, now, keep_days);
+        let Some(horizon) = partition::horizon(now, keep_days) else { continue };
+        let dropped = drop_over(db, chain, &there, horizon, now);
+        kept.changes += dropped.changes;
+        kept.more |= dropped.more;
+        for purpose in if chain == Chain::Audit { &["audit"][..] } else { &["event", "agent_step"] } {
+            let args = [(*purpose).into(), chain.name().into(), AT_MOST.into()];
+            kept.changes += db.run(&KEYS_FORGET, &args).must::<i64>(1);
+        }
+    }
+    kept
+}
+
+fn partitions(db: &Db) -> Vec<Partition> {
+    let mut there = Vec::new();
+    db.run(&PARTITIONS, &[]).each(|row| {
+        let at = |column| row.must::<TimestampWithTimeZone>(column).into_inner();
+        there.push(Partition { class: row.must(1), name: row.must(2), span: Span { from: at(3), to: at(4) } });
+    });
+    there
+}
+
+/// Makes the partitions of the next days. One that cannot be made now is left for the next run.
+fn make(db: &Db, chain: Chain, there: &[Partition], now: Micros, keep_days: i64) -> i64 {
+    // Days are days of 1970's calendar, and the server counts from 2000.
+    let unix = |span: &Span| Span {
+        from: span.from.saturating_add(UNIX_TO_SERVER_EPOCH_US),
+        to: span.to.saturating_add(UNIX_TO_SERVER_EPOCH_US),
+    };
+    let now = now + UNIX_TO_SERVER_EPOCH_US;
+    let mut spans: Vec<Span> = there.iter().filter(|p| p.class == chain.name()).map(|p| unix(&p.span)).collect();
+    let (mut cursor, mut made) = (now, 0);
+    while let Some(span) = partition::next_wanted(&spans, cursor, now, keep_days) {
+        let at = |at: i64| timestamp(at - UNIX_TO_SERVER_EPOCH_US);
+        let args = [chain.name().into(), at(span.from).into(), at(span.to).into()];
+        match db::attempt(|| db.run(&PARTITION_ADD, &args).must::<bool>(1)) {
+            Ok(true) => {
+                made += 1;
+                spans.push(span);
+                cursor = span.to;
+            }
+            // The rest has events of that time.
+            Ok(false) => cursor = partition::start_of_day(span.from) + DAY_US,
+            Err(error) => {
+                warning!("agentq: the partition of events from {} was not made: {}", at(span.from), error.message);
+                break;
+            }
+        }
+    }
+    made
+}
+
+/// Drops the oldest partition of a class that is over, or empties its rest, or drops a part of its log.
+fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: Micros) -> Kept {
+    let over =
+        there.iter().find(|p| p.class == chain.name() && p.span.to <= horizon).map(|p| (p.name.clone(), p.span.to));
+    let over = over.or_else(|| {
+        let end = db.run(&REST_END, &[chain.name().into()]).get::<TimestampWithTimeZone>(1)?.into_inner();
+        (end < horizon).then(|| (format!("event_{}_rest", chain.name()), end + 1))
+    });
+    let Some((name, to)) = over else { return drop_log(db, chain, horizon) };
+    if !seal::hold(db) {
+        return Kept::default();
+    }
+    match seal::seal(db, AT_MOST) {
+        Some(turn) if !turn.more => {}
+        turn => return Kept { changes: 0, more: turn.is_some() },
+    }
+    let args = [chain.name().into(), name.as_str().into(), timestamp(to).into()];
+    if let Err(error) = db::attempt(|| db.run(&PARTITION_DROP, &args).len()) {
+        warning!("agentq: {name} was not dropped: {}", error.message);
+        return Kept::default();
+    }
+    let what = json!({"class": chain.name(), "before": timestamp(to).to_iso_string()});
+    Event::new("event.dropped", &name, what).purpose("audit").source(Some("agentq")).emit(db, now);
+    Kept { changes: 1, more: true }
+}
+
+fn drop_log(db: &Db, chain: Chain, horizon: Micros) -> Kept {
+    if !db.run(&LOG_OVER, &[chain.name().into()]).must::<bool>(1) || !seal::hold(db) {
+        return Kept::default();
+    }
+    let dropped = db::attempt(|| {
+        let row = db.run(&LOG_DROP, &[chain.name().into(), timestamp(horizon).into()]);
+        row.get::<String>(1).is_some()
+    });
+    match dropped {
+        Ok(dropped) => Kept { changes: i64::from(dropped), more: dropped },
+        Err(error) => {
+            warning!("agentq: a part of the log was not dropped: {}", error.message);
+            Kept::default()
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Reading the log by SQL: what comes after a place, with a wait for it.
+//!
+//! Where no engine runs, a reader seals what has been committed itself, if it can: not in a
+//! transaction that goes on, which might be rolled back after its reader has acted on it. One that has
+//! sealed does not wait, since others see it, and can seal again, when its statement is over.
+
+use super::emit::id;
+use super::seal;
+use crate::base::clock;
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, required};
+use crate::json::Jsonb;
+use crate::shared::process::sleep;
+use crate::shared::{feed, seats};
+use agentq_core::Refusal;
+use agentq_core::event::{self, Filter};
+use pgrx::Uuid;
+use pgrx::datum::Interval;
+use pgrx::prelude::*;
+
+statement!(READ, "sql/read.sql", [INT8OID, INT8OID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, UUIDOID, INT8OID]);
+
+/// The longest wait, in microseconds. Meanwhile the caller's statement holds a snapshot.
+const LONGEST_WAIT_US: i64 = 60_000_000;
+/// A reader that waits looks again after so long, in microseconds.
+const LOOK_EVERY_US: i64 = 50_000;
+const MUCH_WORK_US: i64 = 200_000;
+/// Places that a reader with a filter looks through at once, and how often in one call.
+const PAGE: i64 = 1_000;
+const PAGES: usize = 100;
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_event_read(
+    p_after: default!(Option<i64>, "0"),
+    p_limit: default!(Option<i32>, "100"),
+    p_wait: default!(Option<Interval>, "NULL"),
+    p_options: default!(Option<Jsonb>, "'{}'"),
+) -> Jsonb {
+    let mut after = required("p_after", p_after);
+    let limit = i64::from(event::read_limit(required("p_limit", p_limit)).or_raise());
+    let wait = p_wait.as_ref().map(check_wait).transpose().or_raise().unwrap_or(0);
+    let filter = match p_options {
+        None => Filter::default(),
+        Some(options) => options.parse("p_options").and_then(|options| Filter::read(&options)).or_raise(),
+    };
+    let mission = id("mission", filter.mission.as_deref()).or_raise();
+    let page = if filter.is_all() { limit } else { PAGE.max(limit) };
+    let query = Query { limit, page, filter, mission };
+    let deadline = clock::real_now() + wait;
+    feed::use_it();
+    db::answer(|db| {
+        let mut sealed = false;
+        loop {
+            let (found, seen, answer) = query.look(db, after);
+            if found || sealed {
+                return answer;
+            }
+            after = seen;
+            while seal::last_seq(db) <= after {
+                sealed = seals_itself() && seal_here(db);
+                let now = clock::real_now();
+                if sealed {
+                    break;
+                }
+                if now >= deadline {
+                    return answer;
+                }
+                sleep(LOOK_EVERY_US.min(deadline - now));
+            }
+        }
+    })
+}
+
+/// What a reader asks for.
+struct Query {
+    limit: i64,
+    page: i64,
+    filter: Filter,
+    mission: Option<Uuid>,
+}
+
+impl Query {
+    /// Looks through the log after a place: whether the look is over, up to where, and the answer. It
+    /// keeps no locks, so that a reader that waits is not in the way of partitions that come and go.
+    fn look(&self, db: &Db, after: i64) -> (bool, i64, Jsonb) {
+        let (mut after, mut pages) = (after, 0);
+        loop {
+            let (count, seen, answer) = db::worth_keeping(|| {
+                let (limit, page) = (self.limit, self.page);
+                let (kinds, purposes) = (self.filter.kinds.clone(), self.filter.purposes.clone());
+                let (subject, mission) = (self.filter.subject.as_deref(), self.mission);
+                let args = [
+                    after.into(),
+                    limit.into(),
+                    kinds.into(),
+                    purposes.into(),
+                    subject.into(),
+                    mission.into(),
+                    page.into(),
+                ];
+                let row = db.run(&READ, &args);
+                ((row.must::<i64>(1), row.get::<i64>(2), row.must::<Jsonb>(3).beyond_connection()), false)
+            });
+            pages += 1;
+            match seen {
+                _ if count > 0 || pages >= PAGES => return (true, after, answer),
+                None => return (false, after, answer),
+                Some(seen) => after = seen,
+            }
+        }
+    }
+}
+
+/// Seals what has been committed; whether that gave any places. One that gave none is undone, and keeps
+/// no lock on the sealer's row, unless it was much work.
+fn seal_here(db: &Db) -> bool {
+    db::worth_keeping(|| {
+        let began = clock::real_now();
+        let count = seal::seal(db, seal::AT_MOST).map_or(0, |turn| turn.count);
+        let keep = count > 0 || clock::real_now() - began > MUCH_WORK_US;
+        (keep, keep)
+    })
+}
+
+/// Whether nobody else will seal, and this session may.
+fn seals_itself() -> bool {
+    let engine = seats::engine_runs() && Settings::current().worker_enabled;
+    !engine && seal::may_be_done_here()
+}
+
+fn check_wait(wait: &Interval) -> Result<i64, Refusal> {
+    let micros = wait.as_micros();
+    if !(0..=i128::from(LONGEST_WAIT_US)).contains(&micros) {
+        return Err(Refusal::new(
+            format!("p_wait must be from 0 to {} seconds, but is {wait}", LONGEST_WAIT_US / 1_000_000),
+            "A reader that waits keeps vacuum back: wait for a while, and then call again.",
+        ));
+    }
+    if micros > 0 && has_fixed_snapshot() {
+        return Err(Refusal::new(
+            "a reader cannot wait in a transaction of REPEATABLE READ or SERIALIZABLE, which never sees new events",
+            "Leave out p_wait, or read under READ COMMITTED.",
+        ));
+    }
+    Ok(micros as i64)
+}
+
+#[allow(unsafe_code, reason = "reading the isolation level")]
+fn has_fixed_snapshot() -> bool {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}

@@ -1,0 +1,371 @@
+//! The sealer: gives every committed event its place in the log.
+//!
+//! One at a time, by a lock on its one row, which others do not wait for. What is new is found by two
+//! snapshots, the one up to which all is sealed and a new one: events of transactions that were in
+//! progress in the first, or had not begun, and have ended in the second. So nothing is deleted or
+//! marked, and a transaction that stays open holds up its own events and no others. What one turn does
+//! not finish, the next goes on with: both snapshots and the place in between are kept. Listeners are told
+//! once for each turn, when it commits.
+//!
+//! In another server, or another database, the numbers of transactions mean nothing. Then all events
+//! are gone through once for those that have no place; and as numbers of the past may come again, events
+//! up to the highest of them are looked up in the log before they get a place.
+
+#![allow(unsafe_code, reason = "reading states of the server")]
+
+use super::log::LAST_SEQ;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
+use crate::db::{self, Db, Rows, statement};
+use crate::shared::{feed, my_database};
+use agentq_core::chain::{Body, Chain, End, Hash, Head};
+use agentq_core::snapshot::Snapshot;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::json;
+
+statement!(SEAL_LOCK, "sql/seal_lock.sql", []);
+statement!(SEAL_ANY, "sql/seal_any.sql", [TEXTOID]);
+statement!(SEAL_ORIGIN, "sql/seal_origin.sql", []);
+statement!(SEAL_BEGIN, "sql/seal_begin.sql", []);
+statement!(SEAL_SNAPSHOT, "sql/seal_snapshot.sql", []);
+statement!(SEAL_WRITERS, "sql/seal_writers.sql", [TEXTARRAYOID]);
+statement!(SEAL_NEXT, "sql/seal_next.sql", [TEXTOID, TEXTOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, INT8OID]);
+statement!(SEAL_LAST_XID, "sql/seal_last_xid.sql", []);
+statement!(
+    SEAL_PLACES,
+    "sql/seal_places.sql",
+    [INT8ARRAYOID, TEXTARRAYOID, INT8ARRAYOID, UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTARRAYOID, TEXTARRAYOID]
+);
+statement!(
+    SEAL_SAVE,
+    "sql/seal_save.sql",
+    [INT8OID, TEXTOID, TEXTOID, BOOLOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]
+);
+statement!(CHAIN, "sql/chain.sql", [TEXTOID]);
+statement!(CHAIN_SAVE, "sql/chain_save.sql", [TEXTOID, INT8OID, INT8OID, TEXTOID]);
+statement!(SEAL_TELL, "sql/seal_tell.sql", [TEXTOID, TEXTOID]);
+statement!(LOG_ADD, "sql/log_add.sql", [TEXTOID, INT8OID, INT8OID]);
+
+/// Where listeners hear of events.
+const CHANNEL: &str = "agentq_event";
+/// Events that one turn seals.
+pub const AT_MOST: i64 = 2_000;
+/// Places in one part of the log.
+pub const PART: i64 = 1_000_000;
+/// A snapshot that brought nothing new is kept after so long, in microseconds, so that the list of
+/// transactions to ask for stays short.
+const KEEP_EVERY_US: i64 = 10_000_000;
+/// Beyond every transaction.
+const LAST: &str = "9223372036854775807";
+const ALL: &str = "9223372036854775807:9223372036854775807:";
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug)]
+pub struct Sealed {
+    pub count: i64,
+    /// Whether there is more to seal.
+    pub more: bool,
+}
+
+/// The sealer's row.
+struct State {
+    last_seq: i64,
+    sealed: Option<String>,
+    target: Option<String>,
+    adopting: bool,
+    at_xid: String,
+    at_event: Uuid,
+    foreign_to: String,
+    origin: String,
+    updated_at: Micros,
+}
+
+/// An event without a place.
+struct Found {
+    xid: String,
+    event_id: Uuid,
+    event_at: TimestampWithTimeZone,
+    head: Head,
+    body: Body,
+}
+
+/// Whose transactions the numbers of this database mean.
+fn origin() -> String {
+    // SAFETY: reads what the server was made with.
+    format!("{} {}", unsafe { pg_sys::GetSystemIdentifier() }, my_database())
+}
+
+/// Whether this session may seal what it reads: one that changes things, sees what others have
+/// committed, and keeps no lock beyond its statement.
+pub fn may_be_done_here() -> bool {
+    // SAFETY: plain variables of the server's.
+    let (read_only, isolation) = unsafe { (pg_sys::XactReadOnly, pg_sys::XactIsoLevel) };
+    !read_only
+        && isolation < pg_sys::XACT_REPEATABLE_READ as i32
+        && !db::is_on_standby()
+        && !db::is_in_transaction_block()
+}
+
+/// Gives places to the next events. None: someone else is at it, or this is not the time.
+pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
+    let origin = origin();
+    // A database that is being restored is left alone by the engine until somebody uses it: a place
+    // given too early would be in the way of those that are to come.
+    if feed::is_engine() && !feed::is_used() {
+        return None;
+    }
+    // Mostly there is nothing, and then nothing is locked or written.
+    let any = db.run(&SEAL_ANY, &[origin.as_str().into()]);
+    if !any.is_empty() && !any.must::<bool>(1) {
+        return Some(Sealed { count: 0, more: false });
+    }
+    let mut state = lock(db)?;
+    let now = snapshot(db);
+    let is_ours = state.origin == origin && !state.sealed.as_deref().is_some_and(|sealed| is_after(sealed, &now));
+    if !is_ours || state.sealed.is_none() && !state.adopting {
+        state.begin(now);
+        state.adopting = true;
+        state.sealed = None;
+        state.origin = origin;
+    } else if state.target.is_none() {
+        state.begin(now);
+    }
+    let target = state.target.clone().unwrap_or_default();
+    let found = state.next(db, &target, at_most);
+    let count = found.len() as i64;
+    place(db, &mut state, &found);
+    let more = count >= at_most;
+    let now = clock::real_now();
+    if let Some(last) = found.last().filter(|_| more) {
+        (state.at_xid, state.at_event) = (last.xid.clone(), last.event_id);
+    } else {
+        if state.adopting {
+            let last = db.run(&SEAL_LAST_XID, &[]);
+            state.foreign_to = if last.is_empty() { "0".to_owned() } else { last.must(1) };
+        }
+        let adopted = std::mem::take(&mut state.adopting);
+        state.sealed = state.target.take();
+        if count == 0 && !adopted && (0..KEEP_EVERY_US).contains(&(now - state.updated_at)) {
+            return Some(Sealed { count, more });
+        }
+    }
+    state.save(db, now);
+    if count > 0 && Settings::current().notify_enabled {
+        let text = json!({"last_seq": state.last_seq, "count": count}).to_string();
+        db.run(&SEAL_TELL, &[CHANNEL.into(), text.into()]);
+    }
+    Some(Sealed { count, more })
+}
+
+/// The transactions that have ended by now, of which this one is none.
+fn snapshot(db: &Db) -> String {
+    let row = db.run(&SEAL_SNAPSHOT, &[]);
+    let (now, me): (String, String) = (row.must(1), row.must(2));
+    match (Snapshot::read(&now), me.parse()) {
+        (Some(snapshot), Ok(me)) => snapshot.without(me).to_string(),
+        _ => now,
+    }
+}
+
+/// Says that events are used here if they were before the server started: the engine's worker asks when
+/// it begins, which is never in the middle of a restore.
+pub fn resume(db: &Db) {
+    let row = db.run(&SEAL_ORIGIN, &[]);
+    if !row.is_empty() && row.must::<String>(1) == origin() {
+        feed::go_on();
+    }
+}
+
+/// Keeps all others from sealing until this transaction ends. False: someone is at it.
+pub fn hold(db: &Db) -> bool {
+    lock(db).is_some()
+}
+
+/// Whether a snapshot is younger than one that was just taken.
+fn is_after(one: &str, now: &str) -> bool {
+    match (Snapshot::read(one), Snapshot::read(now)) {
+        (Some(one), Some(now)) => one.xmax > now.xmax,
+        _ => true,
+    }
+}
+
+fn lock(db: &Db) -> Option<State> {
+    let mut row = db.run(&SEAL_LOCK, &[]);
+    if row.is_empty() {
+        db.run(&SEAL_BEGIN, &[]);
+        row = db.run(&SEAL_LOCK, &[]);
+    }
+    (!row.is_empty()).then(|| State {
+        last_seq: row.must(1),
+        sealed: row.get(2),
+        target: row.get(3),
+        adopting: row.must(4),
+        at_xid: row.must(5),
+        at_event: row.must(6),
+        foreign_to: row.must(7),
+        origin: row.must(8),
+        updated_at: row.must::<TimestampWithTimeZone>(9).into_inner(),
+    })
+}
+
+impl State {
+    fn begin(&mut self, target: String) {
+        self.target = Some(target);
+        self.at_xid = "0".to_owned();
+        self.at_event = Uuid::from_bytes([0; 16]);
+    }
+
+    /// The next events without a place, in the order in which they get it.
+    fn next(&self, db: &Db, target: &str, at_most: i64) -> Vec<Found> {
+        let mut found = Vec::new();
+        let read = |from: &str, to: &str, seen: &str, foreign: &str, found: &mut Vec<Found>| {
+            let left = at_most - found.len() as i64;
+            if left > 0 {
+                let (at_xid, at_event) = (self.at_xid.as_str(), self.at_event);
+                let args =
+                    [from.into(), to.into(), at_xid.into(), at_event.into(), seen.into(), foreign.into(), left.into()];
+                db.run(&SEAL_NEXT, &args).each(|row| found.push(Found::read(row)));
+            }
+        };
+        if self.adopting {
+            read("0", LAST, ALL, LAST, &mut found);
+            return found;
+        }
+        let sealed = self.sealed.as_deref().and_then(Snapshot::read);
+        let (Some(sealed), Some(now)) = (sealed, Snapshot::read(target)) else { return found };
+        let at: u64 = self.at_xid.parse().unwrap_or_default();
+        let ended: Vec<String> =
+            now.ended_since(&sealed).iter().filter(|xid| **xid >= at).map(u64::to_string).collect();
+        if !ended.is_empty() {
+            let mut writers: Vec<u64> = Vec::new();
+            db.run(&SEAL_WRITERS, &[ended.into()]).each(|row| writers.extend(row.must::<String>(1).parse::<u64>()));
+            for xid in writers {
+                read(&xid.to_string(), &(xid + 1).to_string(), target, &self.foreign_to, &mut found);
+            }
+        }
+        read(&sealed.xmax.to_string(), &now.xmax.to_string(), target, &self.foreign_to, &mut found);
+        found
+    }
+
+    fn save(&self, db: &Db, now: Micros) {
+        let (sealed, target) = (self.sealed.as_deref(), self.target.as_deref());
+        db.run(
+            &SEAL_SAVE,
+            &[
+                self.last_seq.into(),
+                sealed.into(),
+                target.into(),
+                self.adopting.into(),
+                self.at_xid.as_str().into(),
+                self.at_event.into(),
+                self.foreign_to.as_str().into(),
+                self.origin.as_str().into(),
+                timestamp(now).into(),
+            ],
+        );
+    }
+}
+
+impl Found {
+    fn read(row: &Rows) -> Found {
+        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must(2), row.must(3));
+        Found { xid: row.must(1), event_id, event_at, head: head(event_id, event_at, row.must(4)), body: body(row, 5) }
+    }
+}
+
+/// What a link says of an event.
+pub fn head(event_id: Uuid, event_at: TimestampWithTimeZone, purpose: String) -> Head {
+    const UNIX_TO_SERVER_EPOCH_US: i64 = 946_684_800_000_000;
+    let event_at = event_at.into_inner().saturating_add(UNIX_TO_SERVER_EPOCH_US);
+    Head { event_id: event_id.to_string(), event_at, purpose }
+}
+
+/// The rest of an event, from this column on.
+pub fn body(row: &Rows, column: usize) -> Body {
+    let id = |column| row.get::<Uuid>(column).map(|id| id.to_string());
+    Body {
+        event_kind: row.must(column),
+        subject: row.must(column + 1),
+        payload: row.must(column + 2),
+        source: row.get(column + 3),
+        tags: row.get(column + 4).unwrap_or_default(),
+        dedupe_key: row.get(column + 5),
+        correlation_id: id(column + 6),
+        trace_id: row.get(column + 7),
+        mission_id: id(column + 8),
+    }
+}
+
+pub fn hex(hash: &Hash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub fn unhex(text: &str) -> Option<Hash> {
+    let byte = |at: usize| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok();
+    let bytes: Vec<u8> = (0..32).map(byte).collect::<Option<_>>()?;
+    bytes.try_into().ok()
+}
+
+/// A chain as its row has it.
+pub struct Stand {
+    pub last_seq: i64,
+    pub end: End,
+    /// What its first link that is still there follows.
+    pub before_first: End,
+    pub dropped_before: Micros,
+}
+
+pub fn stand(db: &Db, chain: Chain) -> Stand {
+    let row = db.run(&CHAIN, &[chain.name().into()]);
+    if row.is_empty() {
+        let nothing = End::of_nothing(chain);
+        return Stand { last_seq: 0, end: nothing.clone(), before_first: nothing, dropped_before: Micros::MIN };
+    }
+    let hash = |column| row.get::<String>(column).and_then(|text| unhex(&text)).unwrap_or_else(|| chain.genesis());
+    Stand {
+        last_seq: row.must(1),
+        end: End { place: row.must(2), hash: hash(3) },
+        before_first: End { place: row.must::<i64>(4) - 1, hash: hash(5) },
+        dropped_before: row.must::<TimestampWithTimeZone>(6).into_inner(),
+    }
+}
+
+/// Writes the places of these events down.
+fn place(db: &Db, state: &mut State, found: &[Found]) {
+    if found.is_empty() {
+        return;
+    }
+    let mut stands = Chain::ALL.map(|chain| stand(db, chain));
+    let (mut seqs, mut purposes, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ids, mut times, mut digests, mut hashes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for event in found {
+        state.last_seq += 1;
+        let chain = Chain::of(&event.head.purpose);
+        let stand = &mut stands[chain as usize];
+        if stand.last_seq == 0 || stand.last_seq / PART != state.last_seq / PART {
+            db.run(&LOG_ADD, &[chain.name().into(), (state.last_seq / PART).into(), PART.into()]);
+        }
+        stand.last_seq = state.last_seq;
+        let link = stand.end.link(state.last_seq, event.head.clone(), &event.body);
+        seqs.push(link.seq);
+        purposes.push(link.head.purpose);
+        places.push(link.place);
+        ids.push(event.event_id);
+        times.push(event.event_at);
+        digests.push(hex(&link.digest));
+        hashes.push(hex(&link.hash));
+    }
+    let args = [seqs.into(), purposes.into(), places.into(), ids.into(), times.into(), digests.into(), hashes.into()];
+    db.run(&SEAL_PLACES, &args);
+    for (chain, stand) in Chain::ALL.into_iter().zip(&stands).filter(|(_, stand)| stand.last_seq > 0) {
+        let hash = hex(&stand.end.hash);
+        db.run(&CHAIN_SAVE, &[chain.name().into(), stand.last_seq.into(), stand.end.place.into(), hash.into()]);
+    }
+}
+
+/// The last place that was given.
+pub fn last_seq(db: &Db) -> i64 {
+    let row = db.run(&LAST_SEQ, &[]);
+    if row.is_empty() { 0 } else { row.must(1) }
+}

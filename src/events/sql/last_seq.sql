@@ -1,0 +1,1 @@
+SELECT last_seq FROM agentq.event_seal WHERE one

@@ -1,0 +1,1 @@
+SELECT agentq.fn_event_log_drop($1, $2)

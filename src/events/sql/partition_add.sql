@@ -1,0 +1,1 @@
+SELECT agentq.fn_event_partition_add($1, $2, $3)

@@ -1,0 +1,1 @@
+SELECT origin FROM agentq.event_seal WHERE one

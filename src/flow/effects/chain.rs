@@ -1,0 +1,170 @@
+//! A chain of compensations: one job for each effect, from the last that was declared to the first. The next is
+//! enqueued by the transaction in which the one before succeeds; one that ends otherwise halts the chain.
+
+use super::carry::shorten;
+use super::manifest::Catalog;
+use super::{ON_END, audit, drift};
+use crate::base::clock::{Micros, timestamp};
+use crate::base::ids::new_id;
+use crate::base::settings::Settings;
+use crate::db::{Db, statement};
+use crate::flow::missions;
+use crate::json::Jsonb;
+use crate::queue::batch::{self, Fate};
+use crate::queue::hooks::Ended;
+use crate::queue::submitted;
+use agentq_core::Refusal;
+use pgrx::Uuid;
+use serde_json::{Value, json};
+
+statement!(CHAIN_OF_JOB, "sql/chain_of_job.sql", [UUIDOID]);
+statement!(CHAIN_LOCK, "sql/chain_lock.sql", [UUIDOID]);
+statement!(CHAIN_NEXT, "sql/chain_next.sql", [UUIDOID, INT8OID]);
+statement!(CHAIN_COUNT, "sql/chain_count.sql", [UUIDOID]);
+statement!(CHAIN_END, "sql/chain_end.sql", [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(EFFECT_COMPENSATING, "sql/effect_compensating.sql", [UUIDOID, UUIDOID]);
+statement!(EFFECT_COMPENSATED, "sql/effect_compensated.sql", [UUIDOID, TIMESTAMPTZOID]);
+statement!(COMPENSATION_FAILED, "sql/compensation_failed.sql", [UUIDOID, TEXTOID]);
+
+/// An effect of a chain whose turn it is.
+struct Turn {
+    effect_id: Uuid,
+    effect_type: String,
+    compensation: String,
+    mission_id: Option<Uuid>,
+    /// The effect as its compensation is told of it, without payload and result.
+    told: Value,
+    payload: Value,
+    result: Value,
+}
+
+/// Called when jobs of compensations have ended, by whatever way.
+pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
+    let mut ended: Vec<&Ended> = ended.iter().collect();
+    ended.sort_by_key(|ended| *ended.job_id.as_bytes());
+    ended.into_iter().for_each(|ended| job_ended(db, ended.job_id, &ended.state, now));
+}
+
+fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
+    let row = db.run(&CHAIN_OF_JOB, &[job_id.into()]);
+    if row.is_empty() {
+        return;
+    }
+    let (effect_id, chain_id): (Uuid, Uuid) = (row.must(1), row.must(2));
+    let (compensation, mission, error): (String, Option<Uuid>, Option<String>) = (row.must(3), row.get(4), row.get(5));
+    // The mission before the chain, as whoever starts a chain has it.
+    if let Some(mission) = mission {
+        missions::lock(db, mission);
+    }
+    if db.run(&CHAIN_LOCK, &[chain_id.into()]).is_empty() {
+        return;
+    }
+    let succeeded = state == "succeeded";
+    let job = drift::Job { job_id, mission, compensates: Some(effect_id) };
+    drift::of_compensation(db, &job, &compensation, succeeded, now);
+    let subject = effect_id.to_string();
+    if succeeded {
+        db.run(&EFFECT_COMPENSATED, &[effect_id.into(), timestamp(now).into()]);
+        db.run(&CHAIN_COUNT, &[chain_id.into()]);
+        let what =
+            json!({"compensation": compensation, "job_id": job_id.to_string(), "chain_id": chain_id.to_string()});
+        audit(db, "effect.compensated", &subject, what, now);
+        advance(db, chain_id, row.must(6), now);
+    } else {
+        let error = format!("job {job_id} ended as {state}: {}", error.as_deref().unwrap_or("no error was given"));
+        halt(db, chain_id, effect_id, &compensation, shorten(&error), now);
+    }
+}
+
+/// Enqueues the compensation of the last effect of a chain that was declared before `seq`, or ends the chain. Returns
+/// the job.
+pub fn advance(db: &Db, chain_id: Uuid, seq: i64, now: Micros) -> Option<Uuid> {
+    let row = db.run(&CHAIN_NEXT, &[chain_id.into(), seq.into()]);
+    if row.is_empty() {
+        end(db, chain_id, "compensated", None, json!({}), now);
+        return None;
+    }
+    let turn = Turn {
+        effect_id: row.must(1),
+        effect_type: row.must(2),
+        compensation: row.must(3),
+        mission_id: row.get(4),
+        told: row.must::<pgrx::JsonB>(5).0,
+        payload: row.must::<pgrx::JsonB>(6).0,
+        result: row.get::<pgrx::JsonB>(7).map_or(Value::Null, |result| result.0),
+    };
+    match turn.enqueue(db, chain_id) {
+        Ok(job_id) => {
+            db.run(&EFFECT_COMPENSATING, &[turn.effect_id.into(), job_id.into()]);
+            Some(job_id)
+        }
+        // Whoever ends the job before must not suffer from it.
+        Err(refusal) => {
+            let error = format!("it could not be enqueued: {}", refusal.message);
+            halt(db, chain_id, turn.effect_id, &turn.compensation, &error, now);
+            None
+        }
+    }
+}
+
+impl Turn {
+    fn enqueue(&self, db: &Db, chain_id: Uuid) -> Result<Uuid, Refusal> {
+        let catalog = Catalog::current(db);
+        let Some(compensation) = catalog.manifest.compensations.get(&self.compensation) else {
+            return Err(Refusal::new(
+                format!("the manifest has no compensation \"{}\"", self.compensation),
+                "Declare it again, and call agentq.fn_effect_compensate.",
+            ));
+        };
+        let settings = Settings::current();
+        let mut payload = self.told.clone();
+        payload["compensation"] = json!(self.compensation);
+        let mut whole = payload.clone();
+        whole["payload"] = self.payload.clone();
+        whole["result"] = self.result.clone();
+        // Both together may be larger than a payload; then the worker reads them with fn_effect_get.
+        if Jsonb::from_value(whole.clone()).size() as i64 <= settings.payload_max_bytes {
+            payload = whole;
+        }
+        let mut job = json!({
+            "job_kind": compensation.job_kind, "queue": compensation.queue, "payload_json": payload,
+            "payload_ref": format!("effect:{}", self.effect_id), "source_ref": format!("effect_chain:{chain_id}"),
+            "target_ref": self.effect_type, "idempotency_key": format!("compensate:{}:{chain_id}", self.effect_id),
+            "run_id": self.mission_id.map(|id| id.to_string()),
+        });
+        if let Some(attempts) = compensation.max_attempts {
+            job["max_attempts"] = json!(attempts);
+        }
+        let document = Jsonb::from_value(job);
+        let mut job = submitted::read(&settings, new_id(), document.container().item())?;
+        job.terms.on_end = Some(ON_END.to_owned());
+        match batch::settle(vec![Ok(job)]).remove(0) {
+            Fate::Enqueued(id) => Ok(id),
+            Fate::Duplicate(id) => {
+                Err(Refusal::new(format!("its key is held by job {id}"), "Wait until that has ended."))
+            }
+            Fate::Refused(refusal) => Err(refusal),
+        }
+    }
+}
+
+/// A compensation has failed for good: those before it stay as they are.
+fn halt(db: &Db, chain_id: Uuid, effect_id: Uuid, compensation: &str, error: &str, now: Micros) {
+    db.run(&COMPENSATION_FAILED, &[effect_id.into(), error.into()]);
+    let what = json!({"effect_id": effect_id.to_string(), "compensation": compensation, "error": error});
+    audit(db, "effect.compensation_failed", &effect_id.to_string(), what.clone(), now);
+    end(db, chain_id, "halted", Some(error), what, now);
+}
+
+fn end(db: &Db, chain_id: Uuid, status: &str, error: Option<&str>, more: Value, now: Micros) {
+    let row = db.run(&CHAIN_END, &[chain_id.into(), status.into(), error.into(), timestamp(now).into()]);
+    let (pgrx::JsonB(mut told), mission): (pgrx::JsonB, Option<Uuid>) = (row.must(1), row.get(2));
+    if let (Some(told), Value::Object(more)) = (told.as_object_mut(), more) {
+        told.extend(more);
+    }
+    let kind = if status == "halted" { "compensation.halted" } else { "compensation.completed" };
+    audit(db, kind, &chain_id.to_string(), told, now);
+    if let Some(mission_id) = mission {
+        missions::compensated(db, mission_id, status, now);
+    }
+}

@@ -1,0 +1,240 @@
+//! Compensating what a mission, or a job without one, has changed outside.
+//!
+//! Succeeded effects with a declared compensation are compensated, and those whose compensation has failed before.
+//! Effects whose outcome is unknown are told of and left alone, unless the caller or the settings say otherwise. Of
+//! two sessions that ask for the same at once, one starts the chain, and the other is told of it.
+
+use super::audit;
+use super::chain;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::new_id;
+use crate::base::settings::Settings;
+use crate::db::{self, Db, Statement, statement};
+use crate::error::{OrRaise, raise, required, unknown_job};
+use crate::flow::missions;
+use crate::json::Jsonb;
+use crate::queue::answer;
+use agentq_core::{Refusal, config, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statement!(CHAIN_RUNNING, "sql/chain_running.sql", [UUIDOID, UUIDOID]);
+statement!(CHAIN_ADD, "sql/chain_add.sql", [UUIDOID, UUIDOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(CHAIN_REMOVE, "sql/chain_remove.sql", [UUIDOID]);
+statement!(CHAIN_SIZE, "sql/chain_size.sql", [UUIDOID, INT4OID, INT4OID, INT4OID]);
+statement!(CHAIN_TAKE, "sql/chain_take.sql", [UUIDOID, UUIDARRAYOID, BOOLOID]);
+statement!(LOCK_OF_MISSION, "sql/lock_of_mission.sql", [UUIDOID]);
+statement!(LOCK_OF_JOB, "sql/lock_of_job.sql", [UUIDOID]);
+statement!(UNFINISHED, "sql/unfinished.sql", [UUIDOID, UUIDOID]);
+
+/// Whose effects.
+#[derive(Clone, Copy)]
+enum Scope {
+    Mission(Uuid),
+    Job(Uuid),
+}
+
+impl Scope {
+    fn ids(self) -> (Option<Uuid>, Option<Uuid>) {
+        match self {
+            Scope::Mission(id) => (Some(id), None),
+            Scope::Job(id) => (None, Some(id)),
+        }
+    }
+
+    fn subject(self) -> String {
+        match self {
+            Scope::Mission(id) | Scope::Job(id) => id.to_string(),
+        }
+    }
+}
+
+/// How it is to be done.
+struct Terms<'a> {
+    reason: Option<&'a str>,
+    include_unknown: bool,
+}
+
+/// What there is to compensate.
+#[derive(Default)]
+struct Found {
+    effects: i32,
+    /// Begun and never ended.
+    unknown: Vec<String>,
+    /// Without a declared compensation.
+    irreversible: i32,
+}
+
+enum Started {
+    Nothing(Found),
+    Already(Uuid),
+    Running { chain_id: Uuid, found: Found, job_id: Option<Uuid> },
+}
+
+/// Compensates what a mission has done; its jobs must have ended. False: there is nothing to compensate. True: the chain
+/// runs, and `flow::missions::compensated` is called when it has ended, which may be at once.
+pub fn compensate(db: &Db, mission_id: Uuid, now: Micros) -> bool {
+    let terms = Terms { reason: None, include_unknown: include_unknown(&Settings::current()) };
+    !matches!(start(db, Scope::Mission(mission_id), &terms, now), Started::Nothing(_))
+}
+
+fn include_unknown(settings: &Settings) -> bool {
+    settings.value(config::COMPENSATE_UNKNOWN).as_bool().unwrap_or(false)
+}
+
+fn start(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Started {
+    let (mission, job) = scope.ids();
+    let chain_id = new_id();
+    for _ in 0..100 {
+        let running = db.run(&CHAIN_RUNNING, &[mission.into(), job.into()]);
+        if !running.is_empty() {
+            return Started::Already(running.must(1));
+        }
+        let by = db::session_user();
+        let args = [
+            chain_id.into(),
+            mission.into(),
+            job.into(),
+            terms.reason.into(),
+            by.as_str().into(),
+            timestamp(now).into(),
+        ];
+        // Waits for another that is starting or ending one.
+        if !db.run(&CHAIN_ADD, &args).is_empty() {
+            return begin(db, scope, terms, chain_id, now);
+        }
+    }
+    raise(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        "the compensation is being started by another session",
+        "Run the transaction again.",
+    )
+}
+
+fn begin(db: &Db, scope: Scope, terms: &Terms<'_>, chain_id: Uuid, now: Micros) -> Started {
+    let found = take(db, scope, terms, chain_id);
+    if !found.unknown.is_empty() && !terms.include_unknown {
+        let what = json!({"effects": found.unknown});
+        audit(db, "compensation.unknown_outcome", &scope.subject(), what, now);
+    }
+    if found.effects == 0 {
+        db.run(&CHAIN_REMOVE, &[chain_id.into()]);
+        return Started::Nothing(found);
+    }
+    let left = if terms.include_unknown { 0 } else { found.unknown.len() as i32 };
+    db.run(&CHAIN_SIZE, &[chain_id.into(), found.effects.into(), left.into(), found.irreversible.into()]);
+    let (mission, job) = scope.ids();
+    let what = json!({
+        "mission_id": mission.map(|id| id.to_string()), "job_id": job.map(|id| id.to_string()), "reason": terms.reason,
+        "effects": found.effects, "unknown": found.unknown, "irreversible": found.irreversible,
+        "by": db::session_user(),
+    });
+    audit(db, "compensation.started", &chain_id.to_string(), what, now);
+    let job_id = chain::advance(db, chain_id, i64::MAX, now);
+    Started::Running { chain_id, found, job_id }
+}
+
+/// Puts the effects that are to be compensated into the chain, and counts the others. They are locked first and looked
+/// at afterwards, so that what another chain has just taken is not taken again.
+fn take(db: &Db, scope: Scope, terms: &Terms<'_>, chain_id: Uuid) -> Found {
+    let (lock, id): (&Statement, Uuid) = match scope {
+        Scope::Mission(id) => (&LOCK_OF_MISSION, id),
+        Scope::Job(id) => (&LOCK_OF_JOB, id),
+    };
+    let mut ids: Vec<Uuid> = Vec::new();
+    db.run(lock, &[id.into()]).each(|row| ids.push(row.must(1)));
+    if ids.is_empty() {
+        return Found::default();
+    }
+    let row = db.run(&CHAIN_TAKE, &[chain_id.into(), ids.into(), terms.include_unknown.into()]);
+    let unknown: Option<Vec<Uuid>> = row.get(2);
+    Found {
+        effects: row.must(1),
+        unknown: unknown.unwrap_or_default().iter().map(Uuid::to_string).collect(),
+        irreversible: row.must(3),
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_compensate(
+    p_job_id: default!(Option<Uuid>, "NULL"),
+    p_mission_id: default!(Option<Uuid>, "NULL"),
+    p_reason: default!(Option<&str>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    answer::gated(|settings| {
+        let scope = match (p_job_id, p_mission_id) {
+            (Some(id), None) => Scope::Job(id),
+            (None, Some(id)) => Scope::Mission(id),
+            (None, None) => required("p_job_id or p_mission_id", None),
+            (Some(_), Some(_)) => Err(Refusal::new(
+                "p_job_id and p_mission_id were both given",
+                "Compensate a mission, or the effects of one job.",
+            ))
+            .or_raise(),
+        };
+        let asked = p_options.map(|options| options.parse("p_options").and_then(read).or_raise());
+        let include_unknown = asked.flatten().unwrap_or_else(|| include_unknown(settings));
+        let terms = Terms { reason: p_reason.map(super::carry::shorten), include_unknown };
+        db::answer(|db| public(db, scope, &terms, clock::now()))
+    })
+}
+
+/// Whether effects with an unknown outcome are compensated as well.
+fn read(options: Value) -> Result<Option<bool>, Refusal> {
+    let Value::Object(map) = &options else { return Err(payload::refuse_not_object("p_options", "this")) };
+    input::known_options("p_options", map.keys(), &["include_unknown"])?;
+    match map.get("include_unknown") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(other) => Err(Refusal::new(
+            format!("the option \"include_unknown\" must be true or false, not {other}"),
+            "For example: p_options => '{\"include_unknown\": true}'.",
+        )),
+    }
+}
+
+fn public(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Jsonb {
+    let (mission, job) = scope.ids();
+    if let Some(id) = mission
+        && !missions::lock(db, id)
+    {
+        missions::unknown_mission(id)
+    }
+    let mut jobs: Vec<String> = Vec::new();
+    db.run(&UNFINISHED, &[mission.into(), job.into()]).each(|row| jobs.push(row.must::<Uuid>(1).to_string()));
+    if !jobs.is_empty() {
+        return Jsonb::from_value(json!({
+            "ok": false, "code": "not_finished", "jobs": jobs,
+            "message": "these jobs have not finished, and may do more; nothing was done",
+            "hint": "Wait for them, or cancel them with agentq.fn_job_cancel, and call again.",
+        }));
+    }
+    match start(db, scope, terms, now) {
+        Started::Already(chain_id) => Jsonb::from_value(json!({
+            "ok": false, "code": "already_compensating", "chain_id": chain_id.to_string(),
+            "message": "its effects are being compensated already",
+        })),
+        Started::Nothing(found) => {
+            // A job that nobody knows, or that has been removed and had no effects.
+            if let Some(id) = job
+                && found.unknown.is_empty()
+                && found.irreversible == 0
+                && db.run(&LOCK_OF_JOB, &[id.into()]).is_empty()
+                && answer::state_of(db, id).is_none()
+            {
+                unknown_job(id)
+            }
+            Jsonb::from_value(json!({
+                "ok": true, "code": "nothing_to_compensate", "unknown": found.unknown, "irreversible": found.irreversible,
+            }))
+        }
+        Started::Running { chain_id, found, job_id } => Jsonb::from_value(json!({
+            "ok": true, "code": "compensating", "chain_id": chain_id.to_string(), "effects": found.effects,
+            "unknown": found.unknown, "irreversible": found.irreversible,
+            "compensation_job_id": job_id.map(|id| id.to_string()),
+        })),
+    }
+}

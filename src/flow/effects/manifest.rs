@@ -1,0 +1,205 @@
+//! The catalog of operations and compensations: set as a whole or in part, checked as a whole, kept in versions.
+//!
+//! Changes go one after the other, so that two of them cannot together make what neither would be allowed.
+
+use super::audit;
+use crate::base::clock::{self, timestamp};
+use crate::base::ids::new_id;
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use crate::queue::enqueue::find_queue;
+use agentq_core::effects::{Fault, Manifest};
+use agentq_core::{config, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+statement!(MANIFEST_LOCK, "sql/manifest_lock.sql", []);
+statement!(MANIFEST_HEAD, "sql/manifest_head.sql", []);
+statement!(MANIFEST_LOAD, "sql/manifest_load.sql", [], freely);
+statement!(MANIFEST_ADD, "sql/manifest_add.sql", [INT8OID, UUIDOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, TEXTOID]);
+statement!(MANIFEST_CLEAR, "sql/manifest_clear.sql", [], freely);
+statement!(OPERATIONS_FILL, "sql/operations_fill.sql", [JSONBOID]);
+statement!(COMPENSATIONS_FILL, "sql/compensations_fill.sql", [JSONBOID]);
+statement!(TYPES_FILL, "sql/types_fill.sql", [JSONBOID]);
+
+/// The catalog in force.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    /// None: nothing was ever set.
+    pub version: Option<i64>,
+    pub manifest: Rc<Manifest>,
+}
+
+thread_local! {
+    /// What this session has read last. The id is never used again, also not after a rollback.
+    static COPY: RefCell<Option<(Uuid, Catalog)>> = const { RefCell::new(None) };
+}
+
+impl Catalog {
+    pub fn current(db: &Db) -> Catalog {
+        let head = db.run(&MANIFEST_HEAD, &[]);
+        if head.is_empty() {
+            return Catalog::default();
+        }
+        if let Some((known, catalog)) = COPY.with_borrow(Clone::clone)
+            && known == head.must::<Uuid>(1)
+        {
+            return catalog;
+        }
+        // The id again, with the tables as they are at the same moment.
+        let row = db.run(&MANIFEST_LOAD, &[]);
+        let (id, pgrx::JsonB(document)): (Uuid, pgrx::JsonB) = (row.must(2), row.must(3));
+        let manifest = Rc::new(Manifest::read(&document).or_raise());
+        let catalog = Catalog { version: row.get(1), manifest };
+        COPY.set(Some((id, catalog.clone())));
+        catalog
+    }
+}
+
+/// All that is wrong with a catalog.
+fn faults(manifest: &Manifest) -> Vec<Fault> {
+    let settings = Settings::current();
+    let depth = settings.value(config::COMPENSATION_MAX_DEPTH).as_u64().unwrap_or(2);
+    let mut faults = manifest.faults(depth as usize);
+    for (name, compensation) in &manifest.compensations {
+        if let Err(refusal) = find_queue(&settings, &compensation.queue) {
+            faults.push(Fault {
+                code: "unknown_queue",
+                path: format!("compensations.{name}.queue"),
+                chain: Vec::new(),
+                message: refusal.message,
+                hint: refusal.hint,
+            });
+        }
+    }
+    faults
+}
+
+/// Changes the catalog and checks the whole of it.
+fn change(document: &Value, replace: bool, note: Option<&str>) -> Jsonb {
+    let now = clock::now();
+    db::answer(|db| {
+        // Whoever else changes it is waited for, and what it has set is seen.
+        db.run(&MANIFEST_LOCK, &[]);
+        let before = Catalog::current(db);
+        let from = if replace { &Manifest::default() } else { &*before.manifest };
+        let manifest = from.changed(document).or_raise();
+        Fault::refusal(&faults(&manifest)).map_or(Ok(()), Err).or_raise();
+        let told = |code: &str, version: Option<i64>| {
+            Jsonb::from_value(json!({
+                "ok": true, "code": code, "version": version,
+                "operations": manifest.operations.len(), "compensations": manifest.compensations.len(),
+            }))
+        };
+        if manifest == *before.manifest {
+            return told("unchanged", before.version);
+        }
+        let version = before.version.unwrap_or(0) + 1;
+        write(db, &manifest, version, note, now);
+        let what =
+            json!({"version": version, "change": document, "replace": replace, "note": note, "by": db::session_user()});
+        audit(db, "effect.manifest_set", &format!("manifest:{version}"), what, now);
+        told("set", Some(version))
+    })
+}
+
+fn write(db: &Db, manifest: &Manifest, version: i64, note: Option<&str>, now: clock::Micros) {
+    let document = Jsonb::from_value(manifest.to_value());
+    let by = db::session_user();
+    let args =
+        [version.into(), new_id().into(), document.into(), note.into(), timestamp(now).into(), by.as_str().into()];
+    if db.run(&MANIFEST_ADD, &args).is_empty() {
+        raise(
+            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            "the manifest was changed by another session meanwhile",
+            "Run the transaction again.",
+        )
+    }
+    db.run(&MANIFEST_CLEAR, &[]);
+    for fill in [&OPERATIONS_FILL, &COMPENSATIONS_FILL, &TYPES_FILL] {
+        db.run(fill, &[document.into()]);
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_manifest_set(
+    p_manifest: Option<Jsonb>,
+    p_replace: default!(Option<bool>, "false"),
+    p_note: default!(Option<&str>, "NULL"),
+) -> Jsonb {
+    let document = required("p_manifest", p_manifest).parse("p_manifest").or_raise();
+    change(&document, p_replace.unwrap_or(false), p_note)
+}
+
+#[pg_extern(stable, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_manifest_check(
+    p_manifest: default!(Option<Jsonb>, "NULL"),
+    p_replace: default!(Option<bool>, "false"),
+) -> Jsonb {
+    let document = p_manifest.map_or_else(|| json!({}), |manifest| manifest.parse("p_manifest").or_raise());
+    db::answer(|db| {
+        let before = Catalog::current(db);
+        let replaced = p_manifest.is_some() && p_replace.unwrap_or(false);
+        let from = if replaced { &Manifest::default() } else { &*before.manifest };
+        let faults = faults(&from.changed(&document).or_raise());
+        Jsonb::from_value(json!({
+            "ok": faults.is_empty(), "code": if faults.is_empty() { "sound" } else { "faulty" },
+            "version": before.version, "faults": faults.iter().map(Fault::to_value).collect::<Vec<_>>(),
+        }))
+    })
+}
+
+/// Sets one entry of a section.
+fn set_one(section: &str, what: &str, name: Option<&str>, definition: Option<Jsonb>) -> Jsonb {
+    let name = input::name(what, required(what, name), input::LONGEST_NAME).or_raise();
+    let definition = required("p_definition", definition);
+    if !definition.is_object() {
+        Err(payload::refuse_not_object("p_definition", definition.container().item().kind())).or_raise()
+    }
+    change(&json!({section: {name: definition.parse("p_definition").or_raise()}}), false, None)
+}
+
+/// Takes out one entry of a section, which must be there.
+fn remove_one(section: &str, what: &str, name: Option<&str>, has: impl Fn(&Manifest, &str) -> bool) -> Jsonb {
+    let name = required(what, name);
+    if !db::connect(|db| has(&Catalog::current(db).manifest, name)) {
+        raise(
+            PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+            format!("the manifest has no {section} \"{}\"", agentq_core::error::shown(name)),
+            format!("They are in agentq.effect_{section}."),
+        )
+    }
+    change(&json!({format!("{section}s"): {name: null}}), false, None)
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_operation_set(p_operation: Option<&str>, p_definition: Option<Jsonb>) -> Jsonb {
+    set_one("operations", "p_operation", p_operation, p_definition)
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_operation_remove(p_operation: Option<&str>) -> Jsonb {
+    remove_one("operation", "p_operation", p_operation, |manifest, name| manifest.operations.contains_key(name))
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_compensation_set(p_compensation: Option<&str>, p_definition: Option<Jsonb>) -> Jsonb {
+    set_one("compensations", "p_compensation", p_compensation, p_definition)
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_compensation_remove(p_compensation: Option<&str>) -> Jsonb {
+    let has = |manifest: &Manifest, name: &str| manifest.compensations.contains_key(name);
+    remove_one("compensation", "p_compensation", p_compensation, has)
+}

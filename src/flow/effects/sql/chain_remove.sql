@@ -1,0 +1,1 @@
+DELETE FROM agentq.effect_chain WHERE chain_id = $1

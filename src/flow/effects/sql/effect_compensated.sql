@@ -1,0 +1,1 @@
+UPDATE agentq.effect SET status = 'compensated', compensated_at = $2, error = NULL WHERE effect_id = $1

@@ -1,0 +1,1 @@
+SELECT to_jsonb(e) - 'lease_token' || '{"ok": true, "code": "found"}' FROM agentq.effect e WHERE effect_id = $1

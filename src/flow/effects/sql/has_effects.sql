@@ -1,0 +1,1 @@
+SELECT to_regclass('agentq.effect_drift') IS NOT NULL

@@ -1,0 +1,1 @@
+LOCK TABLE agentq.effect_manifest IN SHARE ROW EXCLUSIVE MODE

@@ -1,0 +1,43 @@
+//! Reading a template with what only the server knows: paths, queues, payloads.
+
+use crate::base::settings::Settings;
+use crate::db;
+use crate::json::Jsonb;
+use crate::queue::enqueue::{check_signal, find_queue};
+use agentq_core::Refusal;
+use agentq_core::mission::template::{Outside, Template};
+use pgrx::{IntoDatum, direct_function_call, pg_sys};
+use serde_json::Value;
+use std::ffi::CString;
+
+struct Server<'a>(&'a Settings);
+
+impl Outside for Server<'_> {
+    #[allow(unsafe_code, reason = "an input function of the server's")]
+    fn path(&self, path: &str) -> Result<(), String> {
+        let text = CString::new(path).map_err(|_| "it has a NUL".to_owned())?;
+        // SAFETY: the function reads its argument and raises at most an error; it holds nothing that the error would
+        // have to release.
+        let parsed = db::caught(|| unsafe {
+            direct_function_call::<pg_sys::Datum>(pg_sys::jsonpath_in, &[text.as_c_str().into_datum()])
+        });
+        parsed.map(drop).map_err(|error| error.message)
+    }
+
+    fn queue(&self, queue: &str) -> Result<(), Refusal> {
+        find_queue(self.0, queue).map(drop)
+    }
+
+    fn params(&self, params: &Value) -> Result<(), Refusal> {
+        check_signal("the parameters", Jsonb::from_value(params.clone()), self.0.payload_max_bytes)
+    }
+}
+
+pub fn read(settings: &Settings, template: &Value) -> Result<Template, Refusal> {
+    Template::read(template, &Server(settings))
+}
+
+/// Refuses a template that could not be started.
+pub fn check(template: &Value) -> Result<(), Refusal> {
+    read(&Settings::current(), template).map(drop)
+}

@@ -1,0 +1,66 @@
+//! How many steps of a mission, or items of a step, are under way.
+//!
+//! The number is spread over several rows. A step is counted in the row of the step that let it begin, or, where many
+//! begin at once, they are spread over all. So no row goes below nothing, and a row that comes to nothing is the only
+//! reason to look at the others. Whoever brings one to nothing locks the owner, and then looks at all rows as they are
+//! committed at that moment. If two bring the last two rows to nothing at the same time, one of them locks the owner after
+//! the other has committed, and so sees both. So the end is seen once, and by one.
+
+use super::rows::mission_count;
+use crate::db::{Db, statement};
+use crate::table::{Moment, Row, Scan, Table};
+use pgrx::Uuid;
+
+statement!(COUNT_ADD, "sql/count_add.sql", [UUIDOID, INT4OID, INT4OID, BOOLOID]);
+statement!(COUNT_STATE, "sql/count_state.sql", [UUIDOID, TEXTOID, TEXTARRAYOID]);
+statement!(COUNT_GONE, "sql/count_gone.sql", [UUIDOID]);
+
+/// A row of the counts, after it was changed.
+pub struct Count {
+    pub active: i32,
+    pub state: String,
+}
+
+pub fn create(owner: Uuid, shards: i32, active: impl Fn(i32) -> i32, state: &str) {
+    let rows: Vec<Row> = (0..shards)
+        .map(|shard| {
+            Row::of(&mission_count::TABLE)
+                .set(mission_count::owner_id, owner)
+                .set(mission_count::shard, shard)
+                .set(mission_count::active, active(shard))
+                .set(mission_count::state, state)
+        })
+        .collect();
+    Table::open(&mission_count::TABLE).insert_all(&rows);
+}
+
+/// Adds to one row, and stops the mission if asked to. None: the owner has ended.
+pub fn add(db: &Db, owner: Uuid, shard: i32, delta: i32, stop: bool) -> Option<Count> {
+    let row = db.run(&COUNT_ADD, &[owner.into(), shard.into(), delta.into(), stop.into()]);
+    (!row.is_empty()).then(|| Count { active: row.must(1), state: row.must(2) })
+}
+
+/// Brings all rows that are in one of these states into another; returns how many there were.
+pub fn set_state(db: &Db, owner: Uuid, state: &str, from: &[&str]) -> usize {
+    let from: Vec<String> = from.iter().map(|state| (*state).to_owned()).collect();
+    db.run(&COUNT_STATE, &[owner.into(), state.into(), from.into()]).len()
+}
+
+/// All rows as they are committed now, or written by this transaction.
+pub fn latest(owner: Uuid) -> Vec<i32> {
+    let (counts, moment) = (Table::open(&mission_count::TABLE), Moment::latest());
+    let mut scan = Scan::by_id(&counts, &moment, c"mission_count_pkey", owner);
+    let mut found = Vec::new();
+    while scan.next() {
+        found.push(scan.int(mission_count::active));
+    }
+    found
+}
+
+pub fn are_all_nothing(owner: Uuid) -> bool {
+    latest(owner).iter().all(|active| *active == 0)
+}
+
+pub fn remove(db: &Db, owner: Uuid) {
+    db.run(&COUNT_GONE, &[owner.into()]);
+}

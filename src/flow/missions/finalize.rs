@@ -1,0 +1,130 @@
+//! The end of a mission: when nothing in it is under way, and nothing can begin.
+
+use super::advance::{End, Line};
+use super::counts;
+use crate::base::clock::{Micros, timestamp};
+use crate::db::{Db, statement};
+use crate::events::Event;
+use crate::flow::effects;
+use crate::json::Jsonb;
+use pgrx::Uuid;
+use serde_json::{Value, json};
+
+statement!(MISSION_LOCK, "sql/mission_lock.sql", [UUIDOID]);
+statement!(MISSION_WAITS, "sql/mission_waits.sql", [UUIDOID]);
+statement!(MISSION_SWEEP, "sql/mission_sweep.sql", [UUIDOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(MISSION_END, "sql/mission_end.sql", [UUIDOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(MISSION_RESULT, "sql/mission_result.sql", [UUIDOID]);
+
+/// The row of a mission, locked.
+pub struct Mission {
+    pub status: String,
+    pub depth: i32,
+    pub parent_step: Option<Uuid>,
+    pub paused: bool,
+    pub compensates: bool,
+    pub last_error: Option<String>,
+    pub title: Option<String>,
+    pub cancel_reason: Option<String>,
+}
+
+impl Mission {
+    /// Locks the row, and reads it as it is then.
+    pub fn lock(db: &Db, mission_id: Uuid) -> Option<Mission> {
+        let row = db.run(&MISSION_LOCK, &[mission_id.into()]);
+        (!row.is_empty()).then(|| Mission {
+            status: row.must(1),
+            depth: row.must(2),
+            parent_step: row.get(3),
+            paused: row.must(4),
+            compensates: row.must(5),
+            last_error: row.get(6),
+            title: row.get(7),
+            cancel_reason: row.get(8),
+        })
+    }
+
+    pub fn has_ended(&self) -> bool {
+        agentq_core::mission::MISSION_ENDS.contains(&self.status.as_str())
+    }
+}
+
+/// Writes an event about a mission.
+pub fn tell(db: &Db, kind: &str, mission_id: Uuid, mut what: Value, now: Micros) {
+    what["mission_id"] = json!(mission_id.to_string());
+    Event::new(kind, &mission_id.to_string(), what).mission_id(Some(mission_id)).emit(db, now);
+}
+
+/// Ends the mission, if nothing in it is under way; returns the end of the step whose work it was.
+pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<End> {
+    let mission = Mission::lock(db, mission_id)?;
+    // Others may have been counted meanwhile: they come here after us, and see our count.
+    if !["approved", "running", "cancelling"].contains(&mission.status.as_str()) || !counts::are_all_nothing(mission_id)
+    {
+        return None;
+    }
+    let status = match (mission.status.as_str(), &mission.last_error) {
+        ("cancelling", _) => "cancelled",
+        (_, Some(_)) => "failed",
+        // What a pause holds back is still to be done.
+        _ if mission.paused && !db.run(&MISSION_WAITS, &[mission_id.into()]).is_empty() => return None,
+        _ => "succeeded",
+    };
+    if status != "succeeded" {
+        let why = if status == "cancelled" {
+            "the mission was cancelled"
+        } else {
+            "the mission failed before it could begin"
+        };
+        db.run(&MISSION_SWEEP, &[mission_id.into(), why.into(), timestamp(now).into()]);
+    }
+    counts::remove(db, mission_id);
+    if status == "cancelled" && mission.compensates {
+        // Before the first compensation is enqueued: if it cannot be, the chain ends at once, and the mission with it.
+        set_status(db, mission_id, "compensating", now);
+        if effects::compensate(db, mission_id, now) {
+            return None;
+        }
+    }
+    end(db, mission_id, &mission, status, now)
+}
+
+fn set_status(db: &Db, mission_id: Uuid, status: &str, now: Micros) {
+    db.run(&MISSION_END, &[mission_id.into(), status.into(), timestamp(now).into()]);
+}
+
+fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: Micros) -> Option<End> {
+    set_status(db, mission_id, status, now);
+    let mut what = json!({"title": mission.title, "status": status});
+    if status == "failed" {
+        what["error"] = json!(mission.last_error.as_deref().map(agentq_core::error::shown));
+    }
+    if status == "cancelled" {
+        what["reason"] = json!(mission.cancel_reason);
+    }
+    tell(db, &format!("mission.{status}"), mission_id, what, now);
+    let step = mission.parent_step?;
+    let result: Option<Jsonb> = db.run(&MISSION_RESULT, &[mission_id.into()]).get(1);
+    let error = match status {
+        "succeeded" => None,
+        "cancelled" => Some(mission.cancel_reason.clone().unwrap_or_else(|| "its mission was cancelled".to_owned())),
+        _ => mission.last_error.clone(),
+    };
+    Some(End { step, status, result, error, by: Some(mission_id) })
+}
+
+/// Locks the row of a mission. False: there is none.
+pub fn lock(db: &Db, mission_id: Uuid) -> bool {
+    Mission::lock(db, mission_id).is_some()
+}
+
+/// The compensations of a cancelled mission have ended, in whatever way: so has the mission.
+pub fn compensated(db: &Db, mission_id: Uuid, outcome: &str, now: Micros) {
+    let Some(mission) = Mission::lock(db, mission_id).filter(|mission| mission.status == "compensating") else {
+        return;
+    };
+    tell(db, "mission.compensated", mission_id, json!({"outcome": outcome}), now);
+    let mut line = Line::default();
+    end(db, mission_id, &mission, "cancelled", now).into_iter().for_each(|up| line.end(db, up, now));
+    line.run(db, now);
+}

@@ -1,0 +1,152 @@
+//! A mission once more, from one of its steps on: what comes before keeps its results.
+
+use super::insert::Taken;
+use super::start::{self, Start};
+use super::{check, unknown_mission};
+use crate::base::clock;
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use crate::queue::answer;
+use agentq_core::mission::plan;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Map, Value};
+
+statement!(FORK_MISSION, "sql/fork_mission.sql", [UUIDOID]);
+statement!(FORK_STEPS, "sql/fork_steps.sql", [UUIDOID]);
+
+#[derive(Default)]
+struct Options {
+    title: Option<String>,
+    /// By the name of a step.
+    params: Map<String, Value>,
+}
+
+impl Options {
+    fn read(value: Value) -> Result<Options, Refusal> {
+        let Value::Object(mut map) = value else {
+            return Err(payload::refuse_not_object("p_options", "this"));
+        };
+        input::known_options("p_options", map.keys(), &["title", "params"])?;
+        let title = match map.remove("title") {
+            None | Some(Value::Null) => None,
+            Some(title) => {
+                Some(input::name("title", title.as_str().unwrap_or_default(), input::LONGEST_KEY)?.to_owned())
+            }
+        };
+        match map.remove("params") {
+            None | Some(Value::Null) => Ok(Options { title, params: Map::new() }),
+            Some(Value::Object(params)) => Ok(Options { title, params }),
+            Some(other) => Err(Refusal::new(
+                format!(
+                    "the option \"params\" must be an object, not {}",
+                    agentq_core::error::shown(&other.to_string())
+                ),
+                "Give new parameters by step: {\"params\": {\"draft\": {\"tone\": \"dry\"}}}.",
+            )),
+        }
+    }
+
+    /// The template with the parameters that are given anew, key by key.
+    fn apply(&self, template: &mut Value) -> Result<(), Refusal> {
+        let mut left: Vec<&String> = self.params.keys().collect();
+        let steps = template.get_mut("steps").and_then(Value::as_array_mut).into_iter().flatten();
+        for (number, step) in steps.enumerate() {
+            let name =
+                step.get("name").and_then(Value::as_str).map_or_else(|| format!("step_{}", number + 1), str::to_owned);
+            let Some(params) = self.params.get(&name) else { continue };
+            left.retain(|other| **other != name);
+            let Value::Object(params) = params else {
+                return Err(Refusal::new(
+                    format!("the new parameters of \"{name}\" must be an object, not {params}"),
+                    "Give them key by key; those that are not named stay as they were.",
+                ));
+            };
+            if !step["params"].is_object() {
+                step["params"] = Value::Object(Map::new());
+            }
+            params.iter().for_each(|(key, value)| step["params"][key] = value.clone());
+        }
+        match left.first() {
+            None => Ok(()),
+            Some(name) => Err(Refusal::new(
+                format!("there is no step \"{}\", for which there are new parameters", agentq_core::error::shown(name)),
+                "Name a step of the mission.",
+            )),
+        }
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_mission_fork(
+    p_mission: Option<Uuid>,
+    p_from_step: Option<&str>,
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    answer::gated(|settings| {
+        let mission_id = required("p_mission", p_mission);
+        let from = required("p_from_step", p_from_step);
+        let options = p_options.map(|o| o.parse("p_options").and_then(Options::read).or_raise()).unwrap_or_default();
+        db::answer(|db| fork(db, settings, mission_id, from, &options))
+    })
+}
+
+fn fork(db: &Db, settings: &Settings, mission_id: Uuid, from: &str, options: &Options) -> Jsonb {
+    let row = db.run(&FORK_MISSION, &[mission_id.into()]);
+    if row.is_empty() {
+        unknown_mission(mission_id)
+    }
+    let mut value = row.must::<pgrx::JsonB>(1).0;
+    options.apply(&mut value).or_raise();
+    let template = check::read(settings, &value).or_raise();
+    let mut ends: Vec<Option<Taken>> = vec![None; template.steps.len()];
+    let mut well = vec![false; template.steps.len()];
+    let mut begin = None;
+    db.run(&FORK_STEPS, &[mission_id.into()]).each(|row| {
+        let number = row.must::<i32>(1) as usize;
+        let (status, fails_mission): (String, bool) = (row.must(3), row.must(4));
+        if template.steps[number].name == from {
+            begin = Some((number, status.clone()));
+        }
+        well[number] = matches!(status.as_str(), "succeeded" | "skipped") || (status == "failed" && !fails_mission);
+        let (result, error) = (row.get::<pgrx::JsonB>(5).map(|result| result.0), row.get(6));
+        ends[number] = Some(Taken { step: row.must(2), status, result, error });
+    });
+    let Some((begin, status)) = begin else {
+        raise(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("there is no step \"{}\" in mission {mission_id}", agentq_core::error::shown(from)),
+            "SELECT name FROM agentq.v_mission_step WHERE mission_id = … lists them.",
+        )
+    };
+    if !agentq_core::mission::STEP_ENDS.contains(&status.as_str()) {
+        raise(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!(
+                "step \"{}\" of mission {mission_id} is {status}: a fork begins with a step that has ended",
+                agentq_core::error::shown(from)
+            ),
+            "Wait until it has ended, or cancel the mission first.",
+        )
+    }
+    let anew = plan::anew(&template, begin, &well);
+    let taken = ends.into_iter().zip(anew).map(|(end, anew)| end.filter(|_| !anew)).collect();
+    let terms = Start {
+        title: options.title.clone().or_else(|| row.get(2)),
+        source: row.get(3),
+        correlation_id: row.get(4),
+        trace_id: row.get(5),
+        input: row.get::<pgrx::JsonB>(6).map(|input| input.0),
+        policy_snapshot: row.get::<pgrx::JsonB>(7).map(|snapshot| snapshot.0),
+        command_id: row.get(8),
+        forked: Some((mission_id, from.to_owned())),
+        taken,
+        ..Start::default()
+    };
+    let submitted = start::submit(db, &template, &value, &terms, clock::now());
+    start::started(db, &submitted, "forked")
+}

@@ -1,0 +1,80 @@
+//! Missions: steps with an order between them, each a job when those before it allow it.
+//!
+//! Promise: a step becomes a job once, in the transaction that ends the last step it waited for, and a mission ends with
+//! its last step. Nobody polls.
+//!
+//! Lock order, after all rows of jobs: missions from the deepest to the outermost, then by id; in each mission first the
+//! steps by level and id, then the rows of `mission_count` by number, then the row of the mission. Whoever ends a step goes
+//! through all three. Cancel, pause and resume begin with the counts and lock no step that waits for others, so that they
+//! never wait for one who waits for them.
+
+mod advance;
+mod begin;
+mod check;
+mod counts;
+mod finalize;
+mod fork;
+mod insert;
+mod look;
+mod prepare;
+mod rows;
+mod start;
+mod steer;
+mod stop;
+pub mod tend;
+
+pub use {
+    check::check,
+    finalize::{compensated, lock},
+    start::{Start, start},
+};
+
+use crate::db::{Db, statement};
+use crate::error::raise;
+use crate::queue::hooks;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+
+statement!(JOB_HOOK, "sql/job_hook.sql", [UUIDOID]);
+statement!(STEP_MISSION, "sql/step_mission.sql", [UUIDOID]);
+
+/// The name of the hook that ends steps.
+const HOOK: &str = "mission";
+
+pub fn init() {
+    hooks::register(HOOK, advance::jobs_ended);
+}
+
+/// The mission and the step whose work this job is.
+pub fn mission_of_job(db: &Db, job_id: Uuid) -> Option<(Uuid, Uuid)> {
+    let row = db.run(&JOB_HOOK, &[job_id.into()]);
+    if row.is_empty() {
+        return None;
+    }
+    let hook: String = row.must(1);
+    let (step, _) = step_of(hook.strip_prefix(HOOK)?.strip_prefix(':')?)?;
+    let row = db.run(&STEP_MISSION, &[step.into()]);
+    (!row.is_empty()).then(|| (row.must(1), step))
+}
+
+/// What a job's hook is about: the step, and the item if it works through a list.
+fn step_of(about: &str) -> Option<(Uuid, Option<i32>)> {
+    let (step, item) = about.split_once(':').map_or((about, None), |(step, item)| (step, item.parse().ok()));
+    Some((crate::queue::enqueue::parse_id(step)?, item))
+}
+
+fn hook_of(step: Uuid, item: Option<usize>) -> String {
+    match item {
+        None => format!("{HOOK}:{step}"),
+        Some(item) => format!("{HOOK}:{step}:{item}"),
+    }
+}
+
+/// Raises the error for a mission id that nobody knows.
+pub fn unknown_mission(mission_id: Uuid) -> ! {
+    raise(
+        PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+        format!("there is no mission {mission_id}"),
+        "Use the mission_id that agentq.fn_mission_start returned. Ended missions may have been removed.",
+    )
+}

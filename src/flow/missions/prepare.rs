@@ -1,0 +1,183 @@
+//! What a step that may begin is to do: its condition, its list and its parameters, made from the results of those before
+//! it. Nothing here raises an error: it would undo the end of another step.
+
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
+use crate::json::Jsonb;
+use crate::queue::enqueue::check_signal;
+use agentq_core::mission::params;
+use agentq_core::mission::template::{MOST_ITEMS, Spec};
+use pgrx::Uuid;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeSet, HashMap};
+
+statement!(RESULTS, "sql/results.sql", [UUIDOID, TEXTARRAYOID]);
+statement!(PATHS, "sql/paths.sql", [JSONBOID, TEXTARRAYOID, JSONBOID]);
+statement!(PATH_LIST, "sql/path_list.sql", [JSONBOID, TEXTOID]);
+
+/// A step that may begin.
+pub struct Candidate {
+    pub id: Uuid,
+    pub children: i32,
+    pub fails_mission: bool,
+    pub name: String,
+    pub kind: String,
+    pub executor: Option<String>,
+    pub params: Jsonb,
+    pub spec: Option<Spec>,
+    pub shard: i32,
+    /// Its job, if its row says already that it has begun: a plain step is not written twice.
+    pub job: Option<Uuid>,
+}
+
+/// What it is to do.
+pub enum Prepared {
+    Job(Jsonb),
+    Items(Vec<Jsonb>),
+    /// A mission, and what it is started with.
+    Mission(Value, Value),
+}
+
+pub enum Work {
+    Begin(Prepared),
+    Skip,
+    /// There is nothing to do, and this is the result.
+    Done(Jsonb),
+    Broken(String),
+}
+
+/// Prepares steps of one mission. The results that they read are read once for all.
+pub fn all(db: &Db, settings: &Settings, mission_id: Uuid, steps: Vec<Candidate>) -> Vec<(Candidate, Work)> {
+    let reads = |step: &Candidate| step.spec.as_ref().map(|spec| spec.reads.clone()).unwrap_or_default();
+    let names: BTreeSet<String> = steps.iter().flat_map(reads).collect();
+    let results = if names.is_empty() {
+        Jsonb::empty_object()
+    } else {
+        db.run(&RESULTS, &[mission_id.into(), names.into_iter().collect::<Vec<_>>().into()]).must(1)
+    };
+    let made = steps.into_iter().map(|step| {
+        let work = one(db, settings, results, &step).unwrap_or_else(Work::Broken);
+        (step, work)
+    });
+    made.collect()
+}
+
+fn one(db: &Db, settings: &Settings, results: Jsonb, step: &Candidate) -> Result<Work, String> {
+    let Some(spec) = &step.spec else {
+        return payload(settings, step, None).map(|payload| Work::Begin(Prepared::Job(payload)));
+    };
+    if let Some(when) = &spec.when
+        && !holds(&found(db, results, std::slice::from_ref(when), &json!({}))?[when])
+    {
+        return Ok(Work::Skip);
+    }
+    if let Some(path) = &spec.for_each {
+        return list(db, settings, results, step, spec, path);
+    }
+    // Most have a time-out or a queue, and nothing to be filled in.
+    let filled = if spec.reads.is_empty() { None } else { Some(filled(db, results, step, &json!({}))?) };
+    if let Some(mission) = &spec.mission {
+        let input = filled.map_or_else(|| step.params.parse("params").map_err(|refusal| refusal.message), Ok)?;
+        return Ok(Work::Begin(Prepared::Mission(mission.clone(), input)));
+    }
+    payload(settings, step, filled).map(|payload| Work::Begin(Prepared::Job(payload)))
+}
+
+/// Whether what a condition found is true: a comparison that holds, or anything that a filter let through.
+fn holds(found: &Value) -> bool {
+    match found {
+        Value::Bool(flag) => *flag,
+        Value::Null => false,
+        _ => true,
+    }
+}
+
+/// One payload for each item.
+fn list(
+    db: &Db,
+    settings: &Settings,
+    results: Jsonb,
+    step: &Candidate,
+    spec: &Spec,
+    path: &str,
+) -> Result<Work, String> {
+    let rows = db::attempt(|| db.run(&PATH_LIST, &[results.into(), path.into()]).must::<pgrx::JsonB>(1).0);
+    let items = match rows.map_err(|error| format!("for_each: {}", error.message))? {
+        Value::Array(list) => match <[Value; 1]>::try_from(list) {
+            // A path to a list, rather than to its items.
+            Ok([Value::Array(list)]) => list,
+            Ok([item]) => vec![item],
+            Err(list) => list,
+        },
+        _ => Vec::new(),
+    };
+    if items.len() > MOST_ITEMS {
+        return Err(format!(
+            "for_each: a step works through at most {MOST_ITEMS} items, and there are {}",
+            items.len()
+        ));
+    }
+    let needed = spec.items_needed.unwrap_or(items.len() as i64);
+    if needed > items.len() as i64 {
+        return Err(format!("for_each: {needed} items must succeed, and there are {}", items.len()));
+    }
+    if items.is_empty() {
+        return Ok(Work::Done(Jsonb::from_value(json!([]))));
+    }
+    let own: Value = step.params.parse("params").map_err(|refusal| refusal.message)?;
+    let has_references = !params::paths(&own).is_empty();
+    let mut payloads = Vec::with_capacity(items.len());
+    for (index, item) in items.into_iter().enumerate() {
+        let variables = json!({"item": item, "index": index});
+        let mut full = if has_references { filled(db, results, step, &variables)? } else { own.clone() };
+        if let (Some(full), Value::Object(variables)) = (full.as_object_mut(), variables) {
+            for (key, value) in variables {
+                full.entry(key).or_insert(value);
+            }
+        }
+        payloads.push(payload(settings, step, Some(full))?);
+    }
+    Ok(Work::Begin(Prepared::Items(payloads)))
+}
+
+/// The parameters with what they refer to.
+fn filled(db: &Db, results: Jsonb, step: &Candidate, variables: &Value) -> Result<Value, String> {
+    let own: Value = step.params.parse("params").map_err(|refusal| refusal.message)?;
+    let paths = params::paths(&own);
+    if paths.is_empty() {
+        return Ok(own);
+    }
+    let values = found(db, results, &paths, variables)?;
+    Ok(params::filled(&own, &|path| values.get(path).cloned().unwrap_or(Value::Null)))
+}
+
+/// What each path finds first; null: nothing.
+fn found(db: &Db, results: Jsonb, paths: &[String], variables: &Value) -> Result<HashMap<String, Value>, String> {
+    let variables = Jsonb::from_value(variables.clone());
+    let read = || {
+        let mut values = HashMap::new();
+        db.run(&PATHS, &[results.into(), paths.to_vec().into(), variables.into()]).each(|row| {
+            values.insert(row.must(1), row.get::<pgrx::JsonB>(2).map_or(Value::Null, |value| value.0));
+        });
+        values
+    };
+    // A path may fail though it is well written: on a number too large, for example.
+    db::attempt(read).map_err(|error| error.message)
+}
+
+/// The payload of a job: the parameters, and who is to do it.
+fn payload(settings: &Settings, step: &Candidate, filled: Option<Value>) -> Result<Jsonb, String> {
+    let payload = match (filled, &step.executor) {
+        (None, None) => return Ok(step.params),
+        (filled, executor) => {
+            let own = filled.map_or_else(|| step.params.parse("params").map_err(|refusal| refusal.message), Ok)?;
+            let mut own: Map<String, Value> = own.as_object().cloned().unwrap_or_default();
+            if let Some(executor) = executor {
+                own.entry("executor").or_insert_with(|| json!(executor));
+            }
+            Jsonb::from_value(Value::Object(own))
+        }
+    };
+    check_signal("the parameters", payload, settings.payload_max_bytes).map_err(|refusal| refusal.message)?;
+    Ok(payload)
+}

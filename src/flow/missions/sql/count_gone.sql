@@ -1,0 +1,1 @@
+DELETE FROM agentq.mission_count WHERE owner_id = $1

@@ -1,0 +1,1 @@
+SELECT status FROM agentq.mission WHERE mission_id = $1

@@ -1,0 +1,1 @@
+SELECT jsonb_path_query_array($1, $2::jsonpath, '{}', true)

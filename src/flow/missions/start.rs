@@ -1,0 +1,222 @@
+//! Starting a mission: its rows are written, and its first steps become jobs, in the caller's transaction.
+
+use super::advance::{End, Line, Run};
+use super::insert::{self, Taken, Target};
+use super::{check, finalize};
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::new_id;
+use crate::base::settings::Settings;
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, required};
+use crate::json::Jsonb;
+use crate::queue::answer;
+use agentq_core::mission::template::Template;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statement!(
+    MISSION_INSERT,
+    "sql/mission_insert.sql",
+    [
+        UUIDOID,
+        TEXTOID,
+        TEXTOID,
+        JSONBOID,
+        INT4OID,
+        INT4OID,
+        UUIDOID,
+        UUIDOID,
+        TEXTOID,
+        UUIDOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        JSONBOID,
+        JSONBOID,
+        TEXTOID,
+        TEXTOID,
+        TIMESTAMPTZOID,
+        TIMESTAMPTZOID,
+        BOOLOID
+    ]
+);
+statement!(MISSION_BY_KEY, "sql/mission_by_key.sql", [TEXTOID]);
+statement!(MISSION_STATUS, "sql/mission_status.sql", [UUIDOID]);
+
+/// What a mission may be started with beside its template.
+#[derive(Default)]
+pub struct Start {
+    /// None: a new one.
+    pub id: Option<Uuid>,
+    /// None: that of the template.
+    pub title: Option<String>,
+    pub source: Option<String>,
+    pub command_id: Option<Uuid>,
+    pub policy_snapshot: Option<Value>,
+    pub correlation_id: Option<String>,
+    pub trace_id: Option<String>,
+    pub idempotency_key: Option<String>,
+    /// None: the role that opened the session.
+    pub actor: Option<String>,
+    /// What steps read as $.input.
+    pub input: Option<Value>,
+    /// It waits for fn_mission_resume.
+    pub paused: bool,
+    pub timeout_seconds: Option<f64>,
+    /// The step whose work it is, and how deep that makes it.
+    pub parent_step: Option<Uuid>,
+    pub depth: i32,
+    /// The mission and the step from which it is forked, and what is taken over.
+    pub forked: Option<(Uuid, String)>,
+    pub taken: Vec<Option<Taken>>,
+}
+
+/// What came of it.
+pub struct Submitted {
+    pub mission_id: Uuid,
+    /// Another mission has its key.
+    pub duplicate: bool,
+    /// Steps in it, or around it, that have ended at once.
+    pub ended: Vec<End>,
+}
+
+/// Starts a mission, or says what is wrong with its template. A mission that has its key already is answered with.
+pub fn start(db: &Db, template: &Value, terms: Start, now: Micros) -> Result<Uuid, Refusal> {
+    let read = check::read(&Settings::current(), template)?;
+    Ok(submit(db, &read, template, &terms, now).mission_id)
+}
+
+/// Starts a mission whose template has been read.
+pub fn submit(db: &Db, template: &Template, value: &Value, terms: &Start, now: Micros) -> Submitted {
+    let mission_id = terms.id.unwrap_or_else(new_id);
+    let timeout = [template.timeout_seconds, terms.timeout_seconds].into_iter().flatten().reduce(f64::min);
+    let deadline = timeout.map(|seconds| timestamp(now + (seconds * 1e6) as i64));
+    let actor = terms.actor.clone().unwrap_or_else(db::session_user);
+    let title = terms.title.as_deref().or(template.title.as_deref());
+    let (forked_from, forked_step) = terms.forked.clone().unzip();
+    let snapshot = terms.policy_snapshot.clone().map(Jsonb::from_value);
+    let given = terms.input.clone().map(Jsonb::from_value);
+    let args = [
+        mission_id.into(),
+        if terms.paused { "approved" } else { "running" }.into(),
+        title.into(),
+        Jsonb::from_value(value.clone()).into(),
+        (template.steps.len() as i32).into(),
+        terms.depth.into(),
+        terms.parent_step.into(),
+        forked_from.into(),
+        forked_step.into(),
+        terms.command_id.into(),
+        terms.source.as_deref().into(),
+        actor.as_str().into(),
+        terms.correlation_id.as_deref().into(),
+        terms.trace_id.as_deref().into(),
+        snapshot.into(),
+        given.into(),
+        terms.idempotency_key.as_deref().into(),
+        template.mode.into(),
+        deadline.into(),
+        timestamp(now).into(),
+        terms.paused.into(),
+    ];
+    // Waits for a session that is starting one with the same key.
+    if db.run(&MISSION_INSERT, &args).is_empty() {
+        let other = db.run(&MISSION_BY_KEY, &[terms.idempotency_key.as_deref().into()]);
+        let mission_id = if other.is_empty() { keeps_changing(terms) } else { other.must(1) };
+        return Submitted { mission_id, duplicate: true, ended: Vec::new() };
+    }
+    let into = Target { mission_id, depth: terms.depth, template, taken: &terms.taken, paused: terms.paused };
+    let decided = insert::steps(&into, now);
+    let what = json!({"title": title, "steps": template.steps.len(), "source": terms.source,
+        "correlation_id": terms.correlation_id});
+    finalize::tell(db, "mission.started", mission_id, what, now);
+    let mut ended = Run::new(db, mission_id, terms.depth, now).take_up(decided);
+    // Inside another mission they are that one's to go through, when it has written its own rows.
+    if terms.parent_step.is_none() {
+        let mut line = Line::default();
+        ended.drain(..).for_each(|end| line.end(db, end, now));
+        line.run(db, now);
+    }
+    Submitted { mission_id, duplicate: false, ended }
+}
+
+/// The one that had the key has been removed meanwhile, or this transaction does not see it.
+fn keeps_changing(terms: &Start) -> ! {
+    crate::error::raise(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        format!("another mission with the key \"{}\" came in between", terms.idempotency_key.as_deref().unwrap_or("")),
+        "Run the transaction again.",
+    )
+}
+
+const OPTIONS: [&str; 8] =
+    ["title", "idempotency_key", "source", "correlation_id", "trace_id", "input", "paused", "timeout_seconds"];
+
+/// Reads what a caller may ask for.
+fn options(value: &Value) -> Result<Start, Refusal> {
+    let Value::Object(map) = value else {
+        return Err(payload::refuse_not_object("p_options", "this"));
+    };
+    input::known_options("p_options", map.keys(), &OPTIONS)?;
+    let wrong = |key: &str, what: &str, example: &str| {
+        let found = agentq_core::error::shown(&map[key].to_string());
+        Refusal::new(format!("the option \"{key}\" must be {what}, not {found}"), format!("For example: {example}."))
+    };
+    let text = |key: &str| match map.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(input::name(key, text, input::LONGEST_KEY)?.to_owned())),
+        Some(_) => Err(wrong(key, "a text", &format!("{{\"{key}\": \"nightly\"}}"))),
+    };
+    let timeout_seconds = match map.get("timeout_seconds") {
+        None | Some(Value::Null) => None,
+        Some(value) => {
+            let seconds = value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= 315_360_000.0);
+            Some(
+                seconds
+                    .ok_or_else(|| wrong("timeout_seconds", "a number of seconds", "{\"timeout_seconds\": 3600}"))?,
+            )
+        }
+    };
+    Ok(Start {
+        title: text("title")?,
+        idempotency_key: text("idempotency_key")?,
+        source: text("source")?,
+        correlation_id: text("correlation_id")?,
+        trace_id: text("trace_id")?,
+        input: map.get("input").filter(|value| !value.is_null()).cloned(),
+        paused: match map.get("paused") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(flag)) => *flag,
+            Some(_) => return Err(wrong("paused", "true or false", "{\"paused\": true}")),
+        },
+        timeout_seconds,
+        ..Start::default()
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
+    answer::gated(|settings| {
+        let value = required("p_template", p_template).parse("p_template").or_raise();
+        let template = check::read(settings, &value).or_raise();
+        let terms = p_options.map(|o| o.parse("p_options").and_then(|o| options(&o)).or_raise()).unwrap_or_default();
+        db::answer(|db| {
+            let submitted = submit(db, &template, &value, &terms, clock::now());
+            started(db, &submitted, "started")
+        })
+    })
+}
+
+/// The answer about a mission that was started, or has been before.
+pub fn started(db: &Db, submitted: &Submitted, code: &str) -> Jsonb {
+    let row = db.run(&MISSION_STATUS, &[submitted.mission_id.into()]);
+    let status: Option<String> = if row.is_empty() { None } else { row.get(1) };
+    Jsonb::from_value(json!({
+        "ok": true, "code": if submitted.duplicate { "duplicate" } else { code }, "duplicate": submitted.duplicate,
+        "mission_id": submitted.mission_id.to_string(), "status": status,
+    }))
+}

@@ -1,0 +1,126 @@
+//! Stopping a mission: no further step becomes a job, and jobs that nobody holds are taken back. What is held goes on to its
+//! end, and the last of it ends the mission.
+
+use super::advance::{End, Line, end_list};
+use super::counts;
+use super::finalize::{self, Mission};
+use crate::base::clock::{Micros, timestamp};
+use crate::db::{Db, statement};
+use crate::queue::limits;
+use crate::queue::settle::cancel_if_free;
+use agentq_core::mission::plan;
+use pgrx::Uuid;
+use std::collections::BTreeMap;
+
+statement!(MISSION_FAIL, "sql/mission_fail.sql", [UUIDOID, TEXTOID, TEXTOID]);
+statement!(MISSION_CANCEL, "sql/mission_cancel.sql", [UUIDOID, TEXTOID, TEXTOID, TEXTOID]);
+statement!(QUEUED_STEPS, "sql/queued_steps.sql", [UUIDOID]);
+statement!(QUEUED_ITEMS, "sql/queued_items.sql", [UUIDOID]);
+statement!(STEP_CANCEL, "sql/step_cancel.sql", [UUIDOID, UUIDOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(ITEM_CANCEL, "sql/item_cancel.sql", [UUIDOID, INT4OID, UUIDOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(OPEN_CHILDREN, "sql/open_children.sql", [UUIDOID]);
+
+/// What stops a mission.
+pub enum Why<'a> {
+    Cancel { reason: Option<&'a str>, by: &'a str, mode: Option<&'a str> },
+    Fail { error: &'a str },
+}
+
+/// What came of it.
+pub enum Stopped {
+    Unknown,
+    /// It had ended, or was about to, as it is now.
+    Already(String),
+    Done,
+}
+
+/// Stops a mission, and first the missions in it.
+pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
+    // Before any row, as whoever cancels a job: a change of limits is waited for, and waits.
+    limits::hold_still();
+    let mut line = Line::default();
+    let mut inner = Vec::new();
+    // The deepest come last, and are stopped first.
+    let mut next = vec![mission_id];
+    while let Some(outer) = next.pop() {
+        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push(row.must(1)));
+        inner.push(outer);
+    }
+    let mut result = Stopped::Unknown;
+    for mission in inner.into_iter().rev() {
+        let own = mission == mission_id;
+        let outer = Why::Cancel { reason: Some("the mission around it was stopped"), by: "mission", mode: None };
+        let (stopped, up) = one(db, mission, if own { why } else { &outer }, now);
+        line.stopped.insert(*mission.as_bytes());
+        up.into_iter().for_each(|up| line.end(db, up, now));
+        result = stopped;
+    }
+    line.run(db, now);
+    result
+}
+
+fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Option<End>) {
+    counts::set_state(db, mission_id, "stopping", &["running", "paused"]);
+    let Some(mission) = Mission::lock(db, mission_id) else {
+        return (Stopped::Unknown, None);
+    };
+    if !["approved", "running"].contains(&mission.status.as_str()) {
+        return (Stopped::Already(mission.status), None);
+    }
+    match why {
+        Why::Cancel { reason, by, mode } => {
+            db.run(&MISSION_CANCEL, &[mission_id.into(), (*reason).into(), (*by).into(), (*mode).into()]);
+            take_back(db, mission_id, "the mission was cancelled", now);
+        }
+        Why::Fail { error } => {
+            let none: Option<&str> = None;
+            db.run(&MISSION_FAIL, &[mission_id.into(), none.into(), (*error).into()]);
+            take_back(db, mission_id, "the mission failed", now);
+        }
+    }
+    let up = finalize::finalize(db, mission_id, now);
+    (Stopped::Done, up)
+}
+
+/// A step has failed, and with it the mission, whose counts say so already. True: a count has come to nothing.
+pub fn fail(db: &Db, mission_id: Uuid, step: &str, error: &str, now: Micros) -> bool {
+    db.run(&MISSION_FAIL, &[mission_id.into(), step.into(), error.into()]);
+    take_back(db, mission_id, "the mission failed", now)
+}
+
+/// Takes back the jobs that nobody holds. Nobody is waited for: a job that another session is about to claim runs, and
+/// one that it gives back is taken the next time. True: a count has come to nothing.
+pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
+    let at = timestamp(now);
+    let mut deltas: BTreeMap<i32, i32> = BTreeMap::new();
+    let mut steps: Vec<(Uuid, Uuid, i32)> = Vec::new();
+    db.run(&QUEUED_STEPS, &[mission_id.into()]).each(|row| steps.push((row.must(1), row.must(2), row.must(3))));
+    for (step, job, shard) in steps {
+        pgrx::check_for_interrupts!();
+        if cancel_if_free(db, job, why, now)
+            && !db.run(&STEP_CANCEL, &[step.into(), job.into(), why.into(), at.into()]).is_empty()
+        {
+            *deltas.entry(shard).or_default() -= 1;
+        }
+    }
+    let mut items: Vec<(Uuid, i32, Uuid, i32, i32)> = Vec::new();
+    db.run(&QUEUED_ITEMS, &[mission_id.into()])
+        .each(|row| items.push((row.must(1), row.must(2), row.must(3), row.must(4), row.must(5))));
+    for (step, item, job, count, shard) in items {
+        pgrx::check_for_interrupts!();
+        if !cancel_if_free(db, job, why, now)
+            || db.run(&ITEM_CANCEL, &[step.into(), item.into(), job.into(), why.into(), at.into()]).is_empty()
+        {
+            continue;
+        }
+        let left = counts::add(db, step, item % plan::shards(count as usize), -1, false);
+        if left.is_some_and(|left| left.active == 0)
+            && end_list(db, step).is_some()
+            && !db.run(&STEP_CANCEL, &[step.into(), None::<Uuid>.into(), why.into(), at.into()]).is_empty()
+        {
+            *deltas.entry(shard).or_default() -= 1;
+        }
+    }
+    let counted = deltas.iter().filter_map(|(shard, delta)| counts::add(db, mission_id, *shard, *delta, false));
+    counted.fold(false, |nothing, count| nothing | (count.active == 0))
+}

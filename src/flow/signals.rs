@@ -1,0 +1,301 @@
+//! Signals: what a job waits for, and who tells it.
+//!
+//! A signal has a name and a key, and is taken by one wait; each wait takes one, the oldest first. Senders and waits of one
+//! name and key lock its channel, so that a wait that found nothing and goes to sleep is always seen by the sender that
+//! comes next. What a wait got is kept as a step of its job. Locks: for a wait the lease, the channel, the row of the step,
+//! then what giving a job back takes; for a sender the channel, the row of the step, then the sleeping job if nobody has it.
+
+use super::record::{self, Wanted};
+use super::sleep::check_wait;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::new_id;
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, required};
+use crate::json::Jsonb;
+use crate::queue::nap::{self, Woken};
+use crate::queue::settle::Held;
+use crate::queue::{answer, held, hints, limits};
+use crate::shared::process;
+use agentq_core::steps::{Inputs, LONGEST_NAME, Next, Options};
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::datum::Interval;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statement!(CHANNEL_LOCK, "sql/channel_lock.sql", [TEXTOID, TEXTOID]);
+statement!(CHANNEL_FREE, "sql/channel_free.sql", [TEXTOID, TEXTOID]);
+statement!(
+    SIGNAL_ADD,
+    "sql/signal_add.sql",
+    [UUIDOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, FLOAT8OID]
+);
+statement!(SIGNAL_KNOWN, "sql/signal_known.sql", [TEXTOID, TEXTOID, TEXTOID]);
+statement!(SIGNAL_FORGET, "sql/signal_forget.sql", [TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(SIGNAL_TAKE, "sql/signal_take.sql", [TEXTOID, TEXTOID, TIMESTAMPTZOID, UUIDOID]);
+statement!(SIGNAL_GIVE, "sql/signal_give.sql", [UUIDOID, UUIDOID, TIMESTAMPTZOID, BOOLOID]);
+statement!(SIGNAL_THERE, "sql/signal_there.sql", [TEXTOID, TEXTOID, TIMESTAMPTZOID]);
+statement!(WAIT_REGISTER, "sql/wait_register.sql", [UUIDOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID]);
+statement!(WAIT_GONE, "sql/wait_gone.sql", [UUIDOID]);
+statement!(WAIT_OLDEST, "sql/wait_oldest.sql", [TEXTOID, TEXTOID]);
+statement!(STEP_IS_DONE, "sql/step_is_done.sql", [UUIDOID, TEXTOID, INT4OID]);
+
+/// Seconds for which a signal that nobody takes is kept, unless its sender says otherwise.
+const KEPT_SECONDS: f64 = 604_800.0;
+const LONGEST_SECONDS: f64 = 315_360_000.0;
+/// A wait in the server holds a snapshot: seconds at most.
+const LONGEST_IN_SERVER: f64 = 60.0;
+const FIRST_PAUSE_US: i64 = 5_000;
+const LONGEST_PAUSE_US: i64 = 100_000;
+
+fn key_of(key: Option<&str>) -> Result<&str, Refusal> {
+    let key = key.unwrap_or_default();
+    if key.is_empty() { Ok(key) } else { input::name("p_key", key, LONGEST_NAME) }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_signal_send(
+    p_name: Option<&str>,
+    p_key: default!(Option<&str>, "''"),
+    p_payload: default!(Option<Jsonb>, "'{}'"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    answer::gated(|settings| {
+        let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
+        let key = key_of(p_key).or_raise();
+        let payload = p_payload.unwrap_or_else(Jsonb::empty_object);
+        record::check_size(settings, "p_payload", payload).or_raise();
+        let options = p_options.map(|o| o.parse("p_options").or_raise()).unwrap_or_else(|| json!({}));
+        let (dedupe_key, ttl) = read_options(&options).or_raise();
+        db::answer(|db| {
+            // A change of limits is waited for before anything else is locked: it may wait for a wait of this channel.
+            limits::hold_still();
+            db.run(&CHANNEL_LOCK, &[name.into(), key.into()]);
+            let now = clock::now();
+            if let Some(dedupe) = dedupe_key {
+                db.run(&SIGNAL_FORGET, &[name.into(), key.into(), dedupe.into(), timestamp(now).into()]);
+                let known = db.run(&SIGNAL_KNOWN, &[name.into(), key.into(), dedupe.into()]);
+                if !known.is_empty() {
+                    return Jsonb::from_value(json!({
+                        "ok": true, "code": "duplicate", "duplicate": true, "name": name, "key": key,
+                        "signal_id": known.must::<Uuid>(1).to_string(),
+                        "delivered_to": known.get::<Uuid>(2).map(|job| job.to_string()),
+                    }));
+                }
+            }
+            let (id, by) = (new_id(), db::session_user());
+            let args = [
+                id.into(),
+                name.into(),
+                key.into(),
+                payload.into(),
+                dedupe_key.into(),
+                timestamp(now).into(),
+                by.as_str().into(),
+                ttl.into(),
+            ];
+            let expires_at: TimestampWithTimeZone = db.run(&SIGNAL_ADD, &args).must(1);
+            let result = what_came(id, timestamp(now), &by, payload);
+            let job = deliver(db, name, key, id, result, now);
+            Jsonb::from_value(json!({
+                "ok": true, "code": "sent", "duplicate": false, "signal_id": id.to_string(), "name": name, "key": key,
+                "delivered_to": job.map(|job| job.to_string()), "expires_at": expires_at,
+            }))
+        })
+    })
+}
+
+fn read_options(options: &Value) -> Result<(Option<&str>, f64), Refusal> {
+    let Value::Object(map) = options else {
+        return Err(payload::refuse_not_object("p_options", "this"));
+    };
+    input::known_options("p_options", map.keys(), &["dedupe_key", "ttl"])?;
+    let dedupe_key = match map.get("dedupe_key") {
+        None | Some(Value::Null) => None,
+        Some(key) => Some(input::name("dedupe_key", key.as_str().unwrap_or_default(), LONGEST_NAME)?),
+    };
+    let ttl = input::seconds("ttl", map.get("ttl"), 1.0, LONGEST_SECONDS)?;
+    Ok((dedupe_key, ttl.unwrap_or(KEPT_SECONDS)))
+}
+
+/// What is kept of a signal in the step of the wait that got it.
+fn what_came(id: Uuid, sent_at: TimestampWithTimeZone, sent_by: &str, payload: Jsonb) -> Jsonb {
+    let known = json!({"signal_id": id.to_string(), "sent_at": sent_at, "sent_by": sent_by});
+    Jsonb::from_value(known).with("payload", payload)
+}
+
+/// Gives a signal to the job that has waited longest, and wakes it. None: nobody waits.
+fn deliver(db: &Db, name: &str, key: &str, id: Uuid, result: Jsonb, now: Micros) -> Option<Uuid> {
+    loop {
+        let row = db.run(&WAIT_OLDEST, &[name.into(), key.into()]);
+        if row.is_empty() {
+            return None;
+        }
+        // One that has been cancelled, or has ended otherwise, waits no longer.
+        if !row.must::<bool>(4) {
+            continue;
+        }
+        let (job_id, step, occurrence): (Uuid, String, i32) = (row.must(1), row.must(2), row.must(3));
+        record::end(db, job_id, &step, occurrence, Ok(Some(result)), now);
+        let busy = nap::wake(db, job_id, now) == Woken::Busy;
+        db.run(&SIGNAL_GIVE, &[id.into(), job_id.into(), timestamp(now).into(), busy.into()]);
+        db.run(&CHANNEL_FREE, &[name.into(), key.into()]);
+        return Some(job_id);
+    }
+}
+
+/// A wait that a holder asks for.
+struct Wait<'a> {
+    name: &'a str,
+    key: &'a str,
+    step: &'a str,
+    timeout_us: Option<i64>,
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_signal_wait(
+    p_job_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_name: Option<&str>,
+    p_key: default!(Option<&str>, "''"),
+    p_timeout: default!(Option<Interval>, "NULL"),
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    answer::gated(|_| {
+        let job_id = required("p_job_id", p_job_id);
+        let owner = required("p_lease_owner", p_lease_owner);
+        let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
+        let key = key_of(p_key).or_raise();
+        let timeout_us = p_timeout.map(|wait| check_wait("p_timeout", &wait).or_raise());
+        let given = p_options.map(|o| o.parse("p_options").or_raise()).unwrap_or_else(|| json!({}));
+        let options = Options::read(&given, &["index", "repeat", "ordered", "step", "wait_seconds"]).or_raise();
+        let in_server = input::seconds("wait_seconds", given.get("wait_seconds"), 0.0, LONGEST_IN_SERVER).or_raise();
+        let step = match given.get("step") {
+            None | Some(Value::Null) if key.is_empty() => format!("signal {name}"),
+            None | Some(Value::Null) => format!("signal {name}/{key}"),
+            Some(step) => input::name("step", step.as_str().unwrap_or_default(), LONGEST_NAME).or_raise().to_owned(),
+        };
+        let wait = Wait { name, key, step: &step, timeout_us };
+        let inputs = Inputs::of(&json!({"signal": name, "key": key}));
+        db::answer(|db| {
+            let Some(kept) = held::keep(db, job_id, Some(owner), p_lease_token) else {
+                return answer::lease_lost(db, job_id);
+            };
+            let wanted = Wanted {
+                job_id,
+                token: kept.token,
+                name: &step,
+                kind: "signal",
+                inputs: &inputs,
+                options: &options,
+                until: timeout_us.map(|wait| clock::now() + wait),
+            };
+            let occurrence = wanted.occurrence(db);
+            if let Some(seconds) = in_server {
+                wait.look(db, job_id, occurrence, (seconds * 1e6) as i64);
+            }
+            let Some(held) = Held::lock(db, job_id, Some(owner), Some(kept.token)) else {
+                return answer::lease_lost(db, job_id);
+            };
+            wait.run(db, &held, &wanted, occurrence)
+        })
+    })
+}
+
+impl Wait<'_> {
+    /// Whether what is waited for has come. Locks nothing.
+    fn has_come(&self, db: &Db, job_id: Uuid, occurrence: i32) -> bool {
+        let now = timestamp(clock::now());
+        self.is_over(db, job_id, occurrence)
+            || !db.run(&SIGNAL_THERE, &[self.name.into(), self.key.into(), now.into()]).is_empty()
+    }
+
+    fn is_over(&self, db: &Db, job_id: Uuid, occurrence: i32) -> bool {
+        !db.run(&STEP_IS_DONE, &[job_id.into(), self.step.into(), occurrence.into()]).is_empty()
+    }
+
+    /// Looks again and again, for so long, until it has come.
+    fn look(&self, db: &Db, job_id: Uuid, occurrence: i32, wait_us: i64) {
+        let wait_us = self.timeout_us.map_or(wait_us, |timeout| timeout.min(wait_us));
+        let deadline = clock::real_now() + wait_us;
+        let mut pause = FIRST_PAUSE_US;
+        // With one snapshot for the whole transaction nothing new would ever be seen.
+        while !hints::has_fixed_snapshot() && !self.has_come(db, job_id, occurrence) {
+            let left = deadline - clock::real_now();
+            if left <= 0 {
+                return;
+            }
+            process::sleep(pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE_US);
+        }
+    }
+
+    fn run(&self, db: &Db, held: &Held, wanted: &Wanted<'_>, occurrence: i32) -> Jsonb {
+        let job_id = wanted.job_id;
+        // What was got before is given again, and needs no channel.
+        if !self.is_over(db, job_id, occurrence) {
+            db.run(&CHANNEL_LOCK, &[self.name.into(), self.key.into()]);
+        }
+        let now = clock::now();
+        let (next, step) = wanted.begin(db, occurrence, now);
+        if next != Next::Run {
+            return self.answer(job_id, occurrence, step.result, true);
+        }
+        let taken = db.run(&SIGNAL_TAKE, &[self.name.into(), self.key.into(), timestamp(now).into(), job_id.into()]);
+        if !taken.is_empty() {
+            let result = what_came(taken.must(1), taken.must(3), &taken.must::<String>(4), taken.must(2));
+            return self.end(db, job_id, occurrence, result, now);
+        }
+        if step.until.is_some_and(|until| until <= now) {
+            return self.end(db, job_id, occurrence, Jsonb::from_value(json!({"timed_out": true})), now);
+        }
+        let args = [
+            job_id.into(),
+            self.name.into(),
+            self.key.into(),
+            self.step.into(),
+            occurrence.into(),
+            timestamp(now).into(),
+        ];
+        db.run(&WAIT_REGISTER, &args);
+        self.rest(db, held, step.until, occurrence, now)
+    }
+
+    /// Puts the job to sleep until a signal or its time comes.
+    fn rest(&self, db: &Db, held: &Held, until: Option<Micros>, occurrence: i32, now: Micros) -> Jsonb {
+        let of = if self.key.is_empty() { String::new() } else { format!(" with the key {}", self.key) };
+        let why = json!({"gate": "signal", "message": format!("it waits for the signal {}{of}", self.name),
+            "signal": self.name, "key": self.key, "step": self.step,
+            "hint": "Send it with fn_signal_send."});
+        if let Some(cancelled) = nap::rest_until(db, held, "waiting", until.unwrap_or(nap::FOR_EVER), why, now) {
+            db.run(&WAIT_GONE, &[held.place.job_id.into()]);
+            return cancelled;
+        }
+        Jsonb::from_value(json!({
+            "ok": true, "code": "waiting", "job_id": held.place.job_id.to_string(), "state": "queued",
+            "name": self.name, "key": self.key, "step": self.step, "occurrence": occurrence,
+            "until": until.map(timestamp),
+            "message": "nothing has come yet, and the job is no longer held: stop working on it",
+        }))
+    }
+
+    fn end(&self, db: &Db, job_id: Uuid, occurrence: i32, result: Jsonb, now: Micros) -> Jsonb {
+        record::end(db, job_id, self.step, occurrence, Ok(Some(result)), now);
+        db.run(&WAIT_GONE, &[job_id.into()]);
+        db.run(&CHANNEL_FREE, &[self.name.into(), self.key.into()]);
+        self.answer(job_id, occurrence, Some(result), false)
+    }
+
+    fn answer(&self, job_id: Uuid, occurrence: i32, result: Option<Jsonb>, again: bool) -> Jsonb {
+        let result = result.unwrap_or_else(Jsonb::empty_object);
+        let timed_out = result.has_key("timed_out");
+        let answer = Jsonb::from_value(json!({
+            "ok": true, "code": if timed_out { "timed_out" } else { "received" }, "job_id": job_id.to_string(),
+            "name": self.name, "key": self.key, "step": self.step, "occurrence": occurrence, "again": again,
+        }));
+        answer.merged(result.without("timed_out"))
+    }
+}

@@ -1,0 +1,1 @@
+DELETE FROM agentq.signal_wait WHERE job_id = $1

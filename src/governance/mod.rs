@@ -1,0 +1,34 @@
+//! governance: the rules in force, and what may be done under them.
+//!
+//! Promise: nothing consequential runs without a recorded decision.
+//!
+//! An event that fits a pattern of the policy reaction_matrix gets a reaction (`reactions`); the
+//! reaction becomes a proposal (`propose`), which passes the gate or not (`gate`), is approved by
+//! policy or by a person (`proposals`), and starts a mission of the flow room.
+
+pub mod gate;
+pub mod hook;
+pub mod ops;
+pub mod paths;
+pub mod policies;
+pub mod proposals;
+pub mod propose;
+pub mod reactions;
+
+use crate::base::clock::Micros;
+use crate::db::{Db, statement};
+use crate::events;
+use pgrx::Uuid;
+use serde_json::Value;
+
+statement!(IS_THERE, "sql/is_there.sql", []);
+
+/// Whether the schema has this room yet: the library also works on the tables of former versions.
+pub fn is_there(db: &Db) -> bool {
+    db.run(&IS_THERE, &[]).must(1)
+}
+
+/// Writes down what was decided.
+fn audit(db: &Db, kind: &str, subject: &str, payload: Value, mission: Option<Uuid>, now: Micros) {
+    events::Event::new(kind, subject, payload).purpose("audit").mission_id(mission).emit(db, now);
+}

@@ -1,0 +1,78 @@
+//! One turn of the loop by hand: read events, make proposals, recover what was dropped.
+
+use super::{propose, reactions};
+use crate::base::clock::{self, timestamp};
+use crate::base::settings::Settings;
+use crate::db::{self, statement};
+use crate::events::seal;
+use crate::json::Jsonb;
+use crate::queue::{answer, deadlines, reap};
+use agentq_core::config;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statement!(BURIED_AT, "sql/buried_at.sql", [TIMESTAMPTZOID], freely);
+
+/// Batches of each kind in one turn.
+const ROUNDS: usize = 100;
+/// Leases and deadlines that one turn looks at.
+const AT_MOST: i64 = 500;
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_ops_tick() -> Jsonb {
+    if !Settings::current().worker_enabled {
+        return answer::gate_closed(config::WORKER_ENABLED);
+    }
+    // Asked here: in a part of the turn one is in a subtransaction.
+    let may_seal = seal::may_be_done_here();
+    let mut errors = Vec::new();
+    let trigger = part(&mut errors, || {
+        if may_seal {
+            seal_all();
+        }
+        let reacted = reactions::react_all(ROUNDS);
+        json!({"events": reacted.events, "queued": reacted.queued})
+    });
+    let reaction = part(&mut errors, || {
+        let proposed = propose::propose_all(ROUNDS);
+        json!({"processed": proposed.processed, "created": proposed.created})
+    });
+    let lease = part(&mut errors, || {
+        let now = clock::now();
+        let recovered = reap::now(now, AT_MOST) as i64;
+        let failed: i64 = db::connect(|db| db.run(&BURIED_AT, &[timestamp(now).into()]).must(1));
+        json!({"requeued_steps": (recovered - failed).max(0), "failed_steps": failed})
+    });
+    let stale = part(&mut errors, || json!({"recovered": deadlines::enforce(clock::now(), AT_MOST)}));
+    Jsonb::from_value(json!({
+        "ok": errors.is_empty(),
+        "code": "ticked",
+        "triggerResult": trigger,
+        "reactionResult": reaction,
+        "learningResult": {"promoted": 0},
+        "leaseResult": lease,
+        "staleResult": stale,
+        "errors": errors,
+    }))
+}
+
+/// Where no engine does so, committed events get their place in the log now; but not in a transaction
+/// of the caller's, which would keep others from it.
+fn seal_all() {
+    db::connect(|db| {
+        for _ in 0..ROUNDS {
+            if !seal::seal(db, seal::AT_MOST).is_some_and(|sealed| sealed.more) {
+                break;
+            }
+        }
+    });
+}
+
+/// Runs a part of the turn. An error undoes what it did, is told, and stops no other part.
+fn part(errors: &mut Vec<String>, work: impl FnOnce() -> Value) -> Value {
+    db::attempt(work).unwrap_or_else(|error| {
+        errors.push(error.message);
+        Value::Null
+    })
+}

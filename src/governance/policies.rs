@@ -1,0 +1,241 @@
+//! Policies: the rules in force, each with its versions.
+//!
+//! A change locks the policy's row, makes the next version, keeps it for good beside all the others,
+//! and is told as an audit event: all in one transaction. A key that nobody has set holds its
+//! default, as version 0.
+
+#![allow(unsafe_code, reason = "asking the server who calls")]
+
+use super::{audit, paths};
+use crate::base::clock::{self, Micros, timestamp};
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, raise, required};
+use crate::flow::missions;
+use crate::json::Jsonb;
+use crate::queue::handlers::{check_role, role_name};
+use agentq_core::error::shown;
+use agentq_core::policy::{self, PROPOSAL_CAPS, ProposalCaps, REACTION_MATRIX};
+use agentq_core::reaction::{self, Matrix, Pattern};
+use agentq_core::{Refusal, input, proposal};
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+statement!(POLICY_GET, "sql/policy_get.sql", [TEXTOID]);
+statement!(POLICY_VERSION, "sql/policy_version.sql", [TEXTOID, INT4OID]);
+statement!(POLICY_STAMP, "sql/policy_stamp.sql", [TEXTOID]);
+statement!(POLICY_LOCK, "sql/policy_lock.sql", [TEXTOID, JSONBOID]);
+statement!(POLICY_SET, "sql/policy_set.sql", [TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, TEXTOID]);
+statement!(POLICY_HISTORY, "sql/policy_history.sql", [TEXTOID, INT4OID]);
+statement!(HOOK_IS_THERE, "sql/hook_is_there.sql", [TEXTOID]);
+
+/// A policy is a rule and no store of data.
+const LARGEST: usize = 1_048_576;
+const LONGEST_HISTORY: i32 = 1_000;
+
+/// What a CHECK of the table asks: what depends on nothing but the value.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn fn_policy_accepts(p_key: &str, p_value: Jsonb) -> bool {
+    p_value.parse(p_key).is_ok_and(|value| examine_shape(p_key, &value).is_ok())
+}
+
+fn examine_shape(key: &str, value: &Value) -> Result<(), Refusal> {
+    policy::check(key, value)?;
+    if key == REACTION_MATRIX {
+        for (at, path) in Matrix::read(value)?.patterns.iter().flat_map(Pattern::paths) {
+            paths::check(&at, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Everything that a value must be when it is set. What a template may hold depends on the queues
+/// there are, so it is no matter for a CHECK.
+fn examine(key: &str, value: &Value) -> Result<(), Refusal> {
+    examine_shape(key, value)?;
+    if key == REACTION_MATRIX {
+        for pattern in &Matrix::read(value)?.patterns {
+            // What comes from the event is not known yet: any text stands for it.
+            let template = reaction::resolve(&pattern.template, &mut |_| Ok(json!("event")))?;
+            missions::check(&proposal::bare(&template)).map_err(|refusal| {
+                Refusal::new(format!("{}.template: {}", pattern.path, refusal.message), refusal.hint)
+            })?;
+            proposal::risk(&template, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs with the rights of the caller, because only these say who the caller is: a hook gets the
+/// caller's rights or those of a role of the caller's. The rows are written with the owner's.
+#[pg_extern]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_policy_set(p_key: Option<&str>, p_value: Option<Jsonb>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
+    let key = input::name("p_key", required("p_key", p_key), input::LONGEST_NAME).or_raise();
+    let given = required("p_value", p_value);
+    if given.size() > LARGEST {
+        raise(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("p_value has {} bytes, more than the {LARGEST} allowed", given.size()),
+            "A policy says what holds. Keep data where it belongs.",
+        )
+    }
+    let value = given.parse("p_value").or_raise();
+    // SAFETY: a plain variable of the server's: whose rights are in force.
+    let caller = unsafe { pg_sys::GetUserId() };
+    db::answer_as_owner(|db| {
+        examine(key, &value).or_raise();
+        let value = if key == PROPOSAL_CAPS { with_role(db, value, caller) } else { value };
+        set(db, key, &value, p_reason, &role_name(caller))
+    })
+}
+
+/// The caps, with the role that their hook runs as.
+fn with_role(db: &Db, mut caps: Value, caller: pg_sys::Oid) -> Value {
+    let Some(hook) = ProposalCaps::read(&caps).or_raise().hook else { return caps };
+    let role = hook.role.unwrap_or_else(|| role_name(caller));
+    check_role(&role, caller);
+    let function = format!("{}.{}", hook.schema, hook.function);
+    if !db.run(&HOOK_IS_THERE, &[format!("{function}(jsonb,text)").into()]).must::<bool>(1) {
+        raise(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
+            format!("proposal_caps.hook: there is no function {function}(jsonb, text)"),
+            "Make it first. It gets the template and the source, and returns boolean, or jsonb with ok and reason.",
+        )
+    }
+    caps["hook"] = json!({"function": function, "role": role});
+    caps
+}
+
+fn set(db: &Db, key: &str, value: &Value, reason: Option<&str>, by: &str) -> Jsonb {
+    let now = clock::now();
+    let stored = Jsonb::from_value(value.clone());
+    let held = db.run(&POLICY_LOCK, &[key.into(), stored.into()]);
+    let before = if held.is_empty() { 0 } else { held.must::<i32>(1) };
+    if before > 0 && held.must::<bool>(2) {
+        return Jsonb::from_value(
+            json!({"ok": true, "code": "unchanged", "key": key, "version": before, "value": value}),
+        );
+    }
+    let args = [key.into(), stored.into(), reason.into(), timestamp(now).into(), by.into()];
+    let version: i32 = db.run(&POLICY_SET, &args).must(1);
+    audit(db, "policy.changed", key, json!({"key": key, "version": version, "reason": reason, "by": by}), None, now);
+    Jsonb::from_value(json!({"ok": true, "code": "set", "key": key, "version": version, "value": value}))
+}
+
+#[pg_extern(stable, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_policy_get(p_key: Option<&str>, p_version: default!(Option<i32>, "NULL")) -> Jsonb {
+    let key = required("p_key", p_key);
+    db::answer(|db| {
+        let row = match p_version {
+            Some(version) => db.run(&POLICY_VERSION, &[key.into(), version.into()]),
+            None => db.run(&POLICY_GET, &[key.into()]),
+        };
+        if !row.is_empty() {
+            return row.must(5);
+        }
+        match policy::default_of(key).filter(|_| p_version.unwrap_or_default() == 0) {
+            Some(value) => {
+                Jsonb::from_value(json!({"ok": true, "code": "found", "key": key, "version": 0, "value": value,
+                "updated_at": null, "updated_by": null}))
+            }
+            None => unknown(db, key, p_version),
+        }
+    })
+}
+
+fn unknown(db: &Db, key: &str, version: Option<i32>) -> ! {
+    let is_there = !db.run(&POLICY_STAMP, &[key.into()]).is_empty() || policy::default_of(key).is_some();
+    match version.filter(|_| is_there) {
+        Some(version) => raise(
+            PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+            format!("the policy \"{}\" has no version {version}", shown(key)),
+            "Its versions are in agentq.fn_policy_history.",
+        ),
+        None => raise(
+            PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+            format!("there is no policy \"{}\"", shown(key)),
+            format!("Set it with agentq.fn_policy_set. Those with a default are: {}.", policy::KNOWN.join(", ")),
+        ),
+    }
+}
+
+#[pg_extern(stable, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_policy_history(p_key: Option<&str>, p_limit: default!(Option<i32>, "100")) -> Jsonb {
+    let key = required("p_key", p_key);
+    let limit = p_limit.unwrap_or(100);
+    if !(1..=LONGEST_HISTORY).contains(&limit) {
+        raise(
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("p_limit must be from 1 to {LONGEST_HISTORY}, but is {limit}"),
+            "All versions are in the table agentq.policy_version.",
+        )
+    }
+    db::answer(|db| {
+        let row = db.run(&POLICY_HISTORY, &[key.into(), limit.into()]);
+        if !row.is_empty() {
+            return row.must(1);
+        }
+        if policy::default_of(key).is_none() {
+            unknown(db, key, None)
+        }
+        Jsonb::from_value(json!({"ok": true, "code": "found", "key": key, "versions": []}))
+    })
+}
+
+/// A policy as it is now.
+pub struct InForce {
+    pub value: Value,
+    /// 0: the default.
+    pub version: i32,
+    /// The role that set it.
+    pub set_by: Option<String>,
+}
+
+impl InForce {
+    pub fn of(db: &Db, key: &str) -> InForce {
+        let row = db.run(&POLICY_GET, &[key.into()]);
+        if row.is_empty() {
+            return InForce { value: policy::default_of(key).unwrap_or(Value::Null), version: 0, set_by: None };
+        }
+        InForce { value: row.must::<pgrx::JsonB>(1).0, version: row.must(2), set_by: row.get(4) }
+    }
+
+    /// What a decision that went by it writes down.
+    pub fn noted(&self) -> Value {
+        json!({"version": self.version, "value": self.value})
+    }
+}
+
+/// The reaction matrix as this session has read it.
+struct Compiled {
+    version: i32,
+    /// Tells versions apart that have the same number in two lives of the extension.
+    set_at: Micros,
+    matrix: Rc<Matrix>,
+}
+
+thread_local!(static COMPILED: RefCell<Option<Compiled>> = const { RefCell::new(None) });
+
+/// The reaction matrix in force and its version. It is read anew only when there is a new version.
+pub fn matrix(db: &Db) -> (i32, Rc<Matrix>) {
+    let row = db.run(&POLICY_STAMP, &[REACTION_MATRIX.into()]);
+    if row.is_empty() {
+        return (0, Rc::default());
+    }
+    let (version, set_at): (i32, _) = (row.must(1), row.must::<TimestampWithTimeZone>(2).into_inner());
+    let known = COMPILED.with_borrow(|compiled| {
+        let fits = compiled.as_ref().filter(|known| known.version == version && known.set_at == set_at);
+        fits.map(|known| Rc::clone(&known.matrix))
+    });
+    let matrix = known.unwrap_or_else(|| {
+        let value = InForce::of(db, REACTION_MATRIX).value;
+        let matrix = Rc::new(Matrix::read(&value).or_raise());
+        COMPILED.set(Some(Compiled { version, set_at, matrix: Rc::clone(&matrix) }));
+        matrix
+    });
+    (version, matrix)
+}

@@ -1,0 +1,390 @@
+//! Proposals: commands that await their decision.
+//!
+//! Making one is one transaction: the key is taken, the policies are read and noted, the gate is
+//! passed and counted, and what needs no person is approved and starts its mission. A decision locks
+//! the command's row: of two at once, one decides, and the other is told.
+//!
+//! Locks, in this order: the key of the command (inserted), the day's counters, then what a mission
+//! takes. A decision: the command's row, then what a mission takes.
+
+use super::audit;
+use super::gate::Rules;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::new_id;
+use crate::db::{self, Db, statement};
+use crate::error::{OrRaise, raise, required};
+use crate::flow::missions;
+use crate::json::Jsonb;
+use crate::queue::answer;
+use agentq_core::error::shown;
+use agentq_core::policy::{REACTION_MATRIX, Risk, SOURCES};
+use agentq_core::proposal::{self, Stopped};
+use agentq_core::shape::At;
+use agentq_core::{Refusal, input};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statement!(COMMAND_BY_KEY, "sql/command_by_key.sql", [TEXTOID]);
+statement!(
+    COMMAND_MAKE,
+    "sql/command_make.sql",
+    [
+        UUIDOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        TEXTOID,
+        JSONBOID,
+        TEXTOID,
+        JSONBOID,
+        TEXTOID,
+        UUIDOID,
+        INT4OID,
+        TIMESTAMPTZOID
+    ]
+);
+statement!(COMMAND_LOCK, "sql/command_lock.sql", [UUIDOID]);
+statement!(
+    COMMAND_DECIDE,
+    "sql/command_decide.sql",
+    [UUIDOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, UUIDOID, JSONBOID]
+);
+statement!(PROPOSAL_GET, "sql/proposal_get.sql", [UUIDOID]);
+
+/// Decided by the rules alone.
+const POLICY: &str = "policy";
+
+/// What somebody proposes.
+pub struct New<'a> {
+    /// None: no other proposal is the same.
+    pub dedupe_key: Option<&'a str>,
+    pub source: &'a str,
+    pub template: &'a Value,
+    pub risk: Option<Risk>,
+    pub requested_by: &'a str,
+    pub origin: Option<Origin>,
+}
+
+/// The reaction that a proposal comes from.
+pub struct Origin {
+    pub reaction_id: Uuid,
+    pub depth: i32,
+    /// The version of the reaction matrix, and the pattern.
+    pub matrix: Value,
+}
+
+/// What became of it.
+pub struct Made {
+    /// pending, auto_approved, rejected or duplicate.
+    pub code: &'static str,
+    pub proposal_id: Uuid,
+    pub status: String,
+    pub mission_id: Option<Uuid>,
+    pub reason: Option<String>,
+}
+
+impl Made {
+    fn answer(&self) -> Jsonb {
+        let mission = self.mission_id.map(|id| id.to_string());
+        Jsonb::from_value(
+            json!({"ok": self.code != "rejected", "code": self.code, "proposal_id": self.proposal_id.to_string(),
+            "status": self.status, "mission_id": mission, "reason": self.reason}),
+        )
+    }
+}
+
+/// Makes a proposal, or finds the one with its key.
+pub fn create(db: &Db, new: &New<'_>, now: Micros) -> Result<Made, Refusal> {
+    let id = new_id();
+    let own_key = id.to_string();
+    let key = new.dedupe_key.unwrap_or(&own_key);
+    if let Some(made) = by_key(db, key) {
+        return Ok(made);
+    }
+    let bare = proposal::bare(new.template);
+    missions::check(&bare)?;
+    let rules = Rules::in_force(db)?;
+    let kinds = proposal::step_kinds(new.template);
+    let auto = proposal::auto_approvable(&rules.auto_approve, &kinds, new.risk, new.source);
+    let mut snapshot = rules.snapshot();
+    if let Some(origin) = &new.origin {
+        snapshot[REACTION_MATRIX] = origin.matrix.clone();
+    }
+    let title = bare.get("title").and_then(Value::as_str);
+    let depth = new.origin.as_ref().map_or(0, |origin| origin.depth);
+    let args = [
+        id.into(),
+        key.into(),
+        new.source.into(),
+        title.into(),
+        new.risk.map(Risk::name).into(),
+        Jsonb::from_value(new.template.clone()).into(),
+        auto.as_ref().err().map(String::as_str).into(),
+        Jsonb::from_value(snapshot.clone()).into(),
+        new.requested_by.into(),
+        new.origin.as_ref().map(|origin| origin.reaction_id).into(),
+        depth.into(),
+        timestamp(now).into(),
+    ];
+    // Waits for a session that is inserting the same key.
+    if db.run(&COMMAND_MAKE, &args).is_empty() {
+        return Ok(by_key(db, key).unwrap_or_else(|| {
+            raise(
+                PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                format!("another transaction has just proposed \"{}\"", shown(key)),
+                "Try again in a new transaction.",
+            )
+        }));
+    }
+    let mut command = Command { id, title: title.map(str::to_owned), source: new.source.to_owned(), depth, snapshot };
+    if let Err(Stopped { gate, reason }) = rules.pass(db, id, new.template, new.source, now) {
+        command.decide(db, "rejected", POLICY, Some(&reason), None, now);
+        command.tell(db, "rejected", POLICY, json!({"gate": gate, "reason": reason}), None, now);
+        return Ok(command.made("rejected", None, Some(reason)));
+    }
+    if let Err(reason) = auto {
+        command.tell(db, "pending", new.requested_by, json!({"reason": reason}), None, now);
+        return Ok(command.made("pending", None, Some(reason)));
+    }
+    let mission = command.start(db, &rules, new.template, now)?;
+    command.decide(db, "auto_approved", POLICY, None, Some(mission), now);
+    command.tell(db, "auto_approved", POLICY, json!({}), Some(mission), now);
+    Ok(command.made("auto_approved", Some(mission), None))
+}
+
+fn by_key(db: &Db, key: &str) -> Option<Made> {
+    let row = db.run(&COMMAND_BY_KEY, &[key.into()]);
+    (!row.is_empty()).then(|| Made {
+        code: "duplicate",
+        proposal_id: row.must(1),
+        status: row.must(2),
+        mission_id: row.get(3),
+        reason: row.get(4),
+    })
+}
+
+/// A command that this transaction has made or locked.
+struct Command {
+    id: Uuid,
+    title: Option<String>,
+    source: String,
+    depth: i32,
+    snapshot: Value,
+}
+
+impl Command {
+    /// Starts what was approved, as the policies in force ask.
+    fn start(&mut self, db: &Db, rules: &Rules, template: &Value, now: Micros) -> Result<Uuid, Refusal> {
+        self.snapshot = rules.renewed(std::mem::take(&mut self.snapshot));
+        let template = proposal::mission_template(template, &rules.worker_policy);
+        let terms = missions::Start {
+            title: self.title.clone(),
+            source: Some("proposal".to_owned()),
+            command_id: Some(self.id),
+            policy_snapshot: Some(self.snapshot.clone()),
+            ..missions::Start::default()
+        };
+        missions::start(db, &template, terms, now)
+    }
+
+    fn decide(&self, db: &Db, decision: &str, by: &str, reason: Option<&str>, mission: Option<Uuid>, now: Micros) {
+        let args = [
+            self.id.into(),
+            decision.into(),
+            by.into(),
+            reason.into(),
+            timestamp(now).into(),
+            mission.into(),
+            Jsonb::from_value(self.snapshot.clone()).into(),
+        ];
+        db.run(&COMMAND_DECIDE, &args);
+    }
+
+    fn tell(&self, db: &Db, status: &str, by: &str, more: Value, mission: Option<Uuid>, now: Micros) {
+        let mut payload = json!({"status": status, "title": self.title, "source": self.source, "by": by,
+            "depth": self.depth, "mission_id": mission.map(|id| id.to_string())});
+        if let (Some(payload), Value::Object(more)) = (payload.as_object_mut(), more) {
+            payload.extend(more);
+        }
+        audit(db, &format!("proposal.{status}"), &self.id.to_string(), payload, mission, now);
+    }
+
+    fn made(&self, status: &'static str, mission_id: Option<Uuid>, reason: Option<String>) -> Made {
+        Made { code: status, proposal_id: self.id, status: status.to_owned(), mission_id, reason }
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_proposal_create(
+    p_dedupe_key: Option<&str>,
+    p_source: Option<&str>,
+    p_template: Option<Jsonb>,
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    answer::gated(|settings| {
+        let key = p_dedupe_key.map(|key| input::name("p_dedupe_key", key, input::LONGEST_KEY).or_raise());
+        let source = check_source(required("p_source", p_source));
+        let given = required("p_template", p_template);
+        check_size(given, settings.checkpoint_max_bytes);
+        let template = given.parse("p_template").or_raise();
+        let options = p_options.map(|options| options.parse("p_options").or_raise()).unwrap_or_else(|| json!({}));
+        let options = At::root("p_options", &options);
+        options.object(&["risk_level", "requested_by"]).or_raise();
+        let risk = proposal::risk(&template, options.member("risk_level").as_ref()).or_raise();
+        let user = db::session_user();
+        let by = options.member("requested_by").map(|by| by.text().map(str::to_owned).or_raise()).unwrap_or(user);
+        let new = New { dedupe_key: key, source, template: &template, risk, requested_by: &by, origin: None };
+        db::answer(|db| create(db, &new, clock::now()).or_raise().answer())
+    })
+}
+
+fn check_source(source: &str) -> &str {
+    input::one_of("p_source", source, &SOURCES).or_raise()
+}
+
+/// As large as a checkpoint may be.
+fn check_size(template: Jsonb, most: i64) {
+    if template.size() as i64 > most {
+        Err(agentq_core::payload::refuse_too_large(
+            "p_template",
+            template.size(),
+            most,
+            agentq_core::config::CHECKPOINT_MAX_BYTES,
+        ))
+        .or_raise()
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_proposal_gate(p_template: Option<Jsonb>, p_source: default!(Option<&str>, "'api'")) -> Jsonb {
+    let template = required("p_template", p_template).parse("p_template").or_raise();
+    let source = check_source(p_source.unwrap_or("api"));
+    missions::check(&proposal::bare(&template)).or_raise();
+    db::answer(|db| {
+        let rules = Rules::in_force(db).or_raise();
+        Jsonb::from_value(match rules.preview(db, &template, source, clock::now()) {
+            Ok(()) => json!({"ok": true, "code": "passed", "reason": null}),
+            Err(stopped) => json!({"ok": false, "code": "rejected", "gate": stopped.gate, "reason": stopped.reason}),
+        })
+    })
+}
+
+#[pg_extern(stable, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_proposal_is_auto_approvable(p_template: Option<Jsonb>, p_source: default!(Option<&str>, "'api'")) -> bool {
+    let template = required("p_template", p_template).parse("p_template").or_raise();
+    let source = check_source(p_source.unwrap_or("api"));
+    let risk = proposal::risk(&template, None).or_raise();
+    db::connect(|db| {
+        let rules = Rules::in_force(db).or_raise();
+        proposal::auto_approvable(&rules.auto_approve, &proposal::step_kinds(&template), risk, source).is_ok()
+    })
+}
+
+#[pg_extern(immutable, strict, parallel_safe)]
+fn fn_template_step_kinds(p_template: Jsonb) -> Vec<String> {
+    let template = p_template.parse("p_template").or_raise();
+    proposal::step_kinds(&template).into_iter().filter(|kind| !kind.is_empty()).collect()
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_proposal_approve(
+    p_proposal_id: Option<Uuid>,
+    p_by: default!(Option<&str>, "NULL"),
+    p_reason: default!(Option<&str>, "NULL"),
+) -> Jsonb {
+    answer::gated(|_| {
+        let id = required("p_proposal_id", p_proposal_id);
+        let by = decider(p_by);
+        let now = clock::now();
+        decided(id, |db, mut command, template| {
+            let rules = Rules::in_force(db).or_raise();
+            let mission = command.start(db, &rules, template, now).or_raise();
+            command.decide(db, "approved", &by, p_reason, Some(mission), now);
+            command.tell(
+                db,
+                "approved",
+                &by,
+                json!({"reason": p_reason, "role": db::session_user()}),
+                Some(mission),
+                now,
+            );
+            command.made("approved", Some(mission), p_reason.map(str::to_owned))
+        })
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_proposal_reject(
+    p_proposal_id: Option<Uuid>,
+    p_reason: Option<&str>,
+    p_by: default!(Option<&str>, "NULL"),
+) -> Jsonb {
+    answer::gated(|_| {
+        let id = required("p_proposal_id", p_proposal_id);
+        let reason = input::name("p_reason", required("p_reason", p_reason), 10_000).or_raise();
+        let by = decider(p_by);
+        let now = clock::now();
+        decided(id, |db, command, _| {
+            command.decide(db, "rejected", &by, Some(reason), None, now);
+            command.tell(db, "rejected", &by, json!({"reason": reason, "role": db::session_user()}), None, now);
+            Made { code: "rejected", ..command.made("rejected", None, Some(reason.to_owned())) }
+        })
+    })
+}
+
+fn decider(by: Option<&str>) -> String {
+    by.map_or_else(db::session_user, |by| input::name("p_by", by, input::LONGEST_NAME).or_raise().to_owned())
+}
+
+/// Decides about a proposal that is pending; one that is not is left as it is, and that is told.
+fn decided(id: Uuid, decide: impl FnOnce(&Db, Command, &Value) -> Made) -> Jsonb {
+    db::answer(|db| {
+        let row = db.run(&COMMAND_LOCK, &[id.into()]);
+        if row.is_empty() {
+            unknown(id)
+        }
+        let status: String = row.must(1);
+        if status != "pending" {
+            let (by, mission): (Option<String>, Option<Uuid>) = (row.get(2), row.get(3));
+            return Jsonb::from_value(json!({"ok": false, "code": "already_decided", "proposal_id": id.to_string(),
+                "status": status, "decided_by": by, "mission_id": mission.map(|id| id.to_string()),
+                "reason": row.get::<String>(4), "message": format!("the proposal is {status} and stays so")}));
+        }
+        let command = Command {
+            id,
+            title: row.get(5),
+            source: row.must(6),
+            depth: row.must(7),
+            snapshot: row.must::<pgrx::JsonB>(8).0,
+        };
+        let template = row.must::<pgrx::JsonB>(9).0;
+        let made = decide(db, command, &template);
+        // Whoever rejects has got what was asked for.
+        Jsonb::from_value(json!({"ok": true, "code": made.code, "proposal_id": id.to_string(), "status": made.status,
+            "mission_id": made.mission_id.map(|id| id.to_string()), "reason": made.reason}))
+    })
+}
+
+#[pg_extern(stable, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_proposal_get(p_proposal_id: Option<Uuid>) -> Jsonb {
+    let id = required("p_proposal_id", p_proposal_id);
+    db::answer(|db| {
+        let row = db.run(&PROPOSAL_GET, &[id.into()]);
+        if row.is_empty() { unknown(id) } else { row.must(1) }
+    })
+}
+
+fn unknown(id: Uuid) -> ! {
+    raise(
+        PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+        format!("there is no proposal {id}"),
+        "Use the proposal_id that agentq.fn_proposal_create returned. All of them are in agentq.v_proposal.",
+    )
+}

@@ -1,0 +1,119 @@
+//! Queued reactions become proposals, in batches. Each is a subtransaction of its own: what goes wrong
+//! with one is written into it, and the others go on.
+
+use super::proposals::{self, New, Origin};
+use super::reactions::{pass_on, tell_failed};
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
+use crate::db::{self, Db, Rows, statement};
+use crate::error::OrRaise;
+use agentq_core::{config, proposal};
+use pgrx::Uuid;
+use serde_json::{Value, json};
+
+statement!(REACTIONS_QUEUED, "sql/reactions_queued.sql", [INT8OID]);
+statement!(REACTION_END, "sql/reaction_end.sql", [UUIDOID, TEXTOID, TEXTOID, UUIDOID, TIMESTAMPTZOID]);
+
+/// What a batch came to.
+#[derive(Default)]
+pub struct Proposed {
+    pub processed: i64,
+    /// Those of them that have made a proposal which passed the gate.
+    pub created: i64,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// A reaction that waits.
+struct Queued {
+    id: Uuid,
+    event_id: Uuid,
+    pattern: String,
+    payload: Value,
+    dedupe_key: Option<String>,
+    depth: i32,
+    matrix_version: i32,
+}
+
+impl Queued {
+    fn from_row(row: &Rows) -> Queued {
+        Queued {
+            id: row.must(1),
+            event_id: row.must(2),
+            pattern: row.must(3),
+            payload: row.must::<pgrx::JsonB>(4).0,
+            dedupe_key: row.get(5),
+            depth: row.must(6),
+            matrix_version: row.must(7),
+        }
+    }
+}
+
+/// Turns one batch of reactions into proposals.
+pub fn propose(now: Micros) -> Proposed {
+    let settings = Settings::current();
+    let batch = settings.value(config::REACTION_BATCH).as_i64().unwrap_or(25);
+    // A closed gate of the queue: no mission could start.
+    if !settings.substrate_enabled {
+        return Proposed::default();
+    }
+    db::connect(|db| {
+        if !super::is_there(db) {
+            return Proposed::default();
+        }
+        let mut queued = Vec::new();
+        db.run(&REACTIONS_QUEUED, &[batch.into()]).each(|row| queued.push(Queued::from_row(row)));
+        let created = queued.iter().filter(|reaction| settle(db, reaction, now)).count() as i64;
+        let processed = queued.len() as i64;
+        Proposed { processed, created, more: processed == batch }
+    })
+}
+
+/// Makes the proposal of a reaction, or writes down why there is none. Whether one passed the gate.
+fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
+    let made = db::attempt(|| {
+        let template = reaction.payload.get("template").cloned().unwrap_or(Value::Null);
+        let risk = proposal::risk(&template, None).or_raise();
+        let event_id = reaction.event_id.to_string();
+        let key = format!("reaction:{}:{}", reaction.pattern, reaction.dedupe_key.as_ref().unwrap_or(&event_id));
+        let matrix = json!({"version": reaction.matrix_version, "pattern": reaction.pattern});
+        let new = New {
+            dedupe_key: Some(&key),
+            source: "reaction",
+            template: &template,
+            risk,
+            requested_by: &format!("pattern:{}", reaction.pattern),
+            origin: Some(Origin { reaction_id: reaction.id, depth: reaction.depth, matrix }),
+        };
+        proposals::create(db, &new, now).or_raise()
+    });
+    let (status, reason, command) = match &made {
+        Ok(made) => {
+            let reason =
+                if made.code == "duplicate" { Some("its key has a proposal already") } else { made.reason.as_deref() };
+            ("done", reason, Some(made.proposal_id))
+        }
+        Err(error) => {
+            pass_on(error);
+            tell_failed(db, &reaction.pattern, reaction.event_id, &error.message, reaction.depth, now);
+            ("failed", Some(error.message.as_str()), None)
+        }
+    };
+    db.run(&REACTION_END, &[reaction.id.into(), status.into(), reason.into(), command.into(), timestamp(now).into()]);
+    made.is_ok_and(|made| matches!(made.code, "pending" | "auto_approved"))
+}
+
+/// Goes on until no reaction is left, so many batches at most.
+pub fn propose_all(rounds: usize) -> Proposed {
+    let mut sum = Proposed::default();
+    for _ in 0..rounds {
+        let one = propose(clock::now());
+        sum.processed += one.processed;
+        sum.created += one.created;
+        sum.more = one.more;
+        if !one.more {
+            break;
+        }
+    }
+    sum
+}

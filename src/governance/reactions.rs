@@ -1,0 +1,369 @@
+//! Reactions: answers to events, waiting to become proposals.
+//!
+//! The log of events is read on from a cursor, in batches. What a batch calls for is written in the
+//! transaction that moves the cursor, whose row is locked meanwhile: each event is read once, however
+//! many read at once, and whenever one of them dies. Who finds the cursor locked leaves it to the
+//! other.
+//!
+//! An event is held against type, tags and source of every pattern in memory; only what fits these
+//! costs statements. What cannot be worked out for one event is a failed reaction, and stops nothing.
+
+use super::paths::Seen;
+use super::policies;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::new_id;
+use crate::base::settings::Settings;
+use crate::db::{self, Caught, Db, statement};
+use crate::error::{OrRaise, raise};
+use crate::events;
+use crate::events::log::{self, Entry};
+use crate::json::Jsonb;
+use crate::queue::enqueue::parse_id;
+use crate::queue::hints;
+use agentq_core::reaction::{self, Pattern, Piece};
+use agentq_core::{config, input};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+statement!(CURSOR_MAKE, "sql/cursor_make.sql", [TEXTOID, TIMESTAMPTZOID]);
+statement!(CURSOR_READ, "sql/cursor_read.sql", [TEXTOID]);
+statement!(CURSOR_LOCK, "sql/cursor_lock.sql", [TEXTOID]);
+statement!(CURSOR_MOVE, "sql/cursor_move.sql", [TEXTOID, INT8OID, TIMESTAMPTZOID]);
+statement!(PATTERN_LAST, "sql/pattern_last.sql", [TEXTOID]);
+statement!(
+    PATTERN_COUNT,
+    "sql/pattern_count.sql",
+    [TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID]
+);
+statement!(COMMAND_DEPTH, "sql/command_depth.sql", [UUIDOID]);
+statement!(COMMANDS_END, "sql/commands_end.sql", [UUIDARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID]);
+statement!(
+    REACTION_MAKE,
+    "sql/reaction_make.sql",
+    [UUIDOID, UUIDOID, INT8OID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, INT4OID, INT4OID, TIMESTAMPTZOID]
+);
+
+const CONSUMER: &str = "react";
+/// Without a pattern there is nothing to do but to read on.
+const IDLE_BATCH: i64 = 1_000;
+/// A dedupe key is part of the proposal's, together with the pattern's id.
+const LONGEST_DEDUPE: usize = 700;
+
+/// What a batch came to.
+#[derive(Default)]
+pub struct Reacted {
+    pub events: i64,
+    pub queued: i64,
+    /// Whether there may be more to read.
+    pub more: bool,
+}
+
+/// Reads one batch of events.
+pub fn react(now: Micros) -> Reacted {
+    let settings = Settings::current();
+    let batch = settings.value(config::EVENT_BATCH).as_i64().unwrap_or(25);
+    db::connect(|db| {
+        if !super::is_there(db) || is_at_the_end(db) {
+            return Reacted::default();
+        }
+        let Some(seq) = lock_cursor(db, now) else { return Reacted::default() };
+        let (version, matrix) = policies::matrix(db);
+        let batch = if matrix.is_idle() { batch.max(IDLE_BATCH) } else { batch };
+        let entries = log::read(db, seq, batch);
+        let Some(last) = entries.last() else { return Reacted::default() };
+        let max_depth = settings.value(config::MAX_DEPTH).as_i64().unwrap_or(5) as i32;
+        let mut reading = Reading { db, version, max_depth, now, tallies: BTreeMap::new() };
+        for entry in &entries {
+            for pattern in matrix.fitting(&entry.event_kind, &entry.tags, entry.source.as_deref()) {
+                reading.weigh(entry, pattern);
+            }
+        }
+        let queued = reading.write_down();
+        note_ends(db, &entries, now);
+        db.run(&CURSOR_MOVE, &[CONSUMER.into(), last.seq.into(), timestamp(now).into()]);
+        if queued > 0 {
+            // The engine need not wait until the next chore is due.
+            hints::stir();
+        }
+        Reacted { events: entries.len() as i64, queued, more: entries.len() as i64 == batch }
+    })
+}
+
+/// Whether there is nothing to read. Asked first, because a lock is a write: an idle loop writes nothing.
+fn is_at_the_end(db: &Db) -> bool {
+    let row = db.run(&CURSOR_READ, &[CONSUMER.into()]);
+    let seq = if row.is_empty() { 0 } else { row.must(1) };
+    log::read(db, seq, 1).is_empty()
+}
+
+/// How far the log was read. None: another session reads it now.
+fn lock_cursor(db: &Db, now: Micros) -> Option<i64> {
+    let lock = || {
+        let row = db.run(&CURSOR_LOCK, &[CONSUMER.into()]);
+        (!row.is_empty()).then(|| row.must(1))
+    };
+    lock().or_else(|| {
+        // Locked, or not there yet: the first one makes it. One that is there is not inserted, which
+        // would wait for whoever has it locked.
+        let made = db.run(&CURSOR_MAKE, &[CONSUMER.into(), timestamp(now).into()]);
+        if made.is_empty() { None } else { lock() }
+    })
+}
+
+/// The end of a mission is the end of the command that started it.
+fn note_ends(db: &Db, entries: &[Entry], now: Micros) {
+    let (mut missions, mut states) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let Some(state) = entry.event_kind.strip_prefix("mission.") else { continue };
+        if let ("succeeded" | "failed" | "cancelled", Some(mission)) = (state, mission_of(entry)) {
+            missions.push(mission);
+            states.push(state.to_owned());
+        }
+    }
+    if !missions.is_empty() {
+        db.run(&COMMANDS_END, &[missions.into(), states.into(), timestamp(now).into()]);
+    }
+}
+
+/// What became of the events that fitted a pattern.
+#[derive(Default)]
+struct Tally {
+    last_at: Option<Micros>,
+    queued: i64,
+    unlucky: i64,
+    cooling: i64,
+    duplicates: i64,
+    too_deep: i64,
+    failed: i64,
+}
+
+struct Reading<'a> {
+    db: &'a Db,
+    /// Of the matrix.
+    version: i32,
+    max_depth: i32,
+    now: Micros,
+    tallies: BTreeMap<String, Tally>,
+}
+
+/// What is to be done about an event that fits a pattern.
+enum Fate {
+    /// Its data do not fit.
+    None,
+    Unlucky,
+    Cooling,
+    Duplicate,
+    TooDeep,
+    Queued,
+}
+
+impl Reading<'_> {
+    /// Holds one event against one pattern. An error is noted as a failed reaction, unless trying
+    /// again may help: then it ends the batch.
+    fn weigh(&mut self, entry: &Entry, pattern: &Pattern) {
+        let last_at = self.last_at(&pattern.name);
+        let weighed = db::attempt(|| self.fate(entry, pattern, last_at));
+        if let Err(error) = &weighed {
+            pass_on(error);
+            self.fail(entry, pattern, &error.message);
+        }
+        let tally = self.tallies.entry(pattern.name.clone()).or_default();
+        match weighed {
+            Ok(Fate::None) => {}
+            Ok(Fate::Unlucky) => tally.unlucky += 1,
+            Ok(Fate::Cooling) => tally.cooling += 1,
+            Ok(Fate::Duplicate) => tally.duplicates += 1,
+            Ok(Fate::TooDeep) => tally.too_deep += 1,
+            Ok(Fate::Queued) => {
+                tally.queued += 1;
+                tally.last_at = tally.last_at.max(Some(entry.event_at));
+            }
+            Err(_) => tally.failed += 1,
+        }
+    }
+
+    /// When the last event happened that this pattern reacted to.
+    fn last_at(&mut self, pattern: &str) -> Option<Micros> {
+        if let Some(tally) = self.tallies.get(pattern) {
+            return tally.last_at;
+        }
+        let row = self.db.run(&PATTERN_LAST, &[pattern.into()]);
+        let last_at = if row.is_empty() { None } else { row.get::<TimestampWithTimeZone>(1).map(|at| at.into_inner()) };
+        self.tallies.insert(pattern.to_owned(), Tally { last_at, ..Tally::default() });
+        last_at
+    }
+
+    fn fate(&self, entry: &Entry, pattern: &Pattern, last_at: Option<Micros>) -> Fate {
+        let db = self.db;
+        if !pattern.is_lucky(entry.event_id.as_bytes()) {
+            return Fate::Unlucky;
+        }
+        let seen = seen(entry);
+        if pattern.when.as_ref().is_some_and(|when| !seen.holds(db, when)) {
+            return Fate::None;
+        }
+        // By the time of the events, so that a backlog is thinned out as it would have been.
+        let cooldown = (pattern.cooldown_seconds * 1e6) as i64;
+        if last_at.is_some_and(|last| cooldown > 0 && entry.event_at < last.saturating_add(cooldown)) {
+            return Fate::Cooling;
+        }
+        let depth = self.depth_of(entry) + 1;
+        if depth > self.max_depth {
+            let reason = format!("the loop has caused this event itself, {} times over", depth - 1);
+            self.make(entry, pattern, "skipped", json!({"event": envelope(entry)}), Some(&reason), None, depth);
+            return Fate::TooDeep;
+        }
+        let key = dedupe_key(db, &seen, &pattern.dedupe);
+        if let Some(key) = &key {
+            input::name("the dedupe key", key, LONGEST_DEDUPE).or_raise();
+        }
+        let mut value_of = |path: &str| match seen.first(db, path) {
+            Some(value) => value.parse(path),
+            None => Ok(Value::Null),
+        };
+        let template = reaction::resolve(&pattern.template, &mut value_of).or_raise();
+        let payload = json!({"template": template, "event": envelope(entry)});
+        if self.make(entry, pattern, "queued", payload, None, key.as_deref(), depth) {
+            Fate::Queued
+        } else {
+            Fate::Duplicate
+        }
+    }
+
+    /// How many times over the loop itself has caused an event: as deep as the command whose mission
+    /// or decision it is about.
+    fn depth_of(&self, entry: &Entry) -> i32 {
+        let of_mission =
+            mission_of(entry).and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).get::<i32>(1));
+        let own = ["proposal.", "reaction."].iter().any(|room| entry.event_kind.starts_with(room));
+        of_mission.unwrap_or_else(|| {
+            let told = entry.payload.get("depth").filter(|_| own).and_then(Value::as_i64);
+            told.map_or(0, |depth| depth.clamp(0, 1_000) as i32)
+        })
+    }
+
+    /// Writes a reaction. False: the event, or another with the same key, has one.
+    #[allow(clippy::too_many_arguments, reason = "a row has as many columns")]
+    fn make(
+        &self,
+        entry: &Entry,
+        pattern: &Pattern,
+        status: &str,
+        payload: Value,
+        reason: Option<&str>,
+        key: Option<&str>,
+        depth: i32,
+    ) -> bool {
+        let args = [
+            new_id().into(),
+            entry.event_id.into(),
+            entry.seq.into(),
+            pattern.name.as_str().into(),
+            status.into(),
+            Jsonb::from_value(payload).into(),
+            reason.into(),
+            key.into(),
+            depth.into(),
+            self.version.into(),
+            timestamp(self.now).into(),
+        ];
+        !self.db.run(&REACTION_MAKE, &args).is_empty()
+    }
+
+    fn fail(&self, entry: &Entry, pattern: &Pattern, error: &str) {
+        let depth = self.depth_of(entry) + 1;
+        self.make(entry, pattern, "failed", json!({"event": envelope(entry)}), Some(error), None, depth);
+        tell_failed(self.db, &pattern.name, entry.event_id, error, depth, self.now);
+    }
+
+    /// Adds the tallies to those of the patterns; returns how many reactions were queued.
+    fn write_down(self) -> i64 {
+        let mut queued = 0;
+        for (pattern, tally) in &self.tallies {
+            let counts = [tally.queued, tally.unlucky, tally.cooling, tally.duplicates, tally.too_deep, tally.failed];
+            if counts == [0; 6] {
+                continue;
+            }
+            queued += tally.queued;
+            let mut args = vec![pattern.as_str().into(), tally.last_at.map(timestamp).into()];
+            args.extend(counts.map(Into::into));
+            self.db.run(&PATTERN_COUNT, &args);
+        }
+        queued
+    }
+}
+
+/// The mission that an event is about.
+fn mission_of(entry: &Entry) -> Option<Uuid> {
+    let told = || entry.payload.get("mission_id").and_then(Value::as_str).and_then(parse_id);
+    let subject = || entry.event_kind.starts_with("mission.").then(|| parse_id(&entry.subject)).flatten();
+    entry.mission_id.or_else(told).or_else(subject)
+}
+
+/// What is known of an event beside its data.
+fn envelope(entry: &Entry) -> Value {
+    json!({"id": entry.event_id.to_string(), "seq": entry.seq, "at": timestamp(entry.event_at), "kind": entry.event_kind,
+        "subject": entry.subject, "source": entry.source, "tags": entry.tags, "purpose": entry.purpose,
+        "mission_id": entry.mission_id.map(|id| id.to_string()),
+        "correlation_id": entry.correlation_id.map(|id| id.to_string()), "trace_id": entry.trace_id})
+}
+
+fn seen(entry: &Entry) -> Seen {
+    Seen { data: Jsonb::from_value(entry.payload.clone()), vars: Jsonb::from_value(json!({"event": envelope(entry)})) }
+}
+
+/// The key of an event. None: the pattern has no rule for it, or the event lacks a value.
+fn dedupe_key(db: &Db, seen: &Seen, pieces: &[Piece]) -> Option<String> {
+    let mut key = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => key.push_str(text),
+            Piece::Path(path) => match seen.first(db, path)?.parse(path).or_raise() {
+                Value::Null => return None,
+                Value::String(text) => key.push_str(&text),
+                other => key.push_str(&other.to_string()),
+            },
+        }
+    }
+    (!key.trim().is_empty()).then_some(key)
+}
+
+/// Tells of a reaction that came to nothing.
+pub fn tell_failed(db: &Db, pattern: &str, event_id: Uuid, error: &str, depth: i32, now: Micros) {
+    let what = json!({"pattern": pattern, "event_id": event_id.to_string(), "reason": error, "depth": depth});
+    events::emit(db, "reaction.failed", pattern, what, now);
+}
+
+/// Raises an error again that is nobody's fault and may not come again.
+pub fn pass_on(error: &Caught) {
+    use PgSqlErrorCode::*;
+    let passing = [
+        ERRCODE_T_R_SERIALIZATION_FAILURE,
+        ERRCODE_T_R_DEADLOCK_DETECTED,
+        ERRCODE_LOCK_NOT_AVAILABLE,
+        ERRCODE_OUT_OF_MEMORY,
+        ERRCODE_DISK_FULL,
+        ERRCODE_ADMIN_SHUTDOWN,
+        ERRCODE_READ_ONLY_SQL_TRANSACTION,
+    ];
+    if passing.contains(&error.code) {
+        raise(error.code, error.message.clone(), "Nothing was done. It is tried again.")
+    }
+}
+
+/// Reads batches until the log is used up, so many at most.
+pub fn react_all(rounds: usize) -> Reacted {
+    let mut sum = Reacted::default();
+    for _ in 0..rounds {
+        let one = react(clock::now());
+        sum.events += one.events;
+        sum.queued += one.queued;
+        sum.more = one.more;
+        if !one.more {
+            break;
+        }
+    }
+    sum
+}

@@ -1,0 +1,1 @@
+SELECT seq FROM agentq.event_cursor WHERE consumer = $1

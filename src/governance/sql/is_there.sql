@@ -1,0 +1,1 @@
+SELECT to_regclass('agentq.event_cursor') IS NOT NULL

@@ -1,0 +1,1 @@
+SELECT last_at FROM agentq.reaction_pattern WHERE pattern = $1

@@ -1,0 +1,1 @@
+SELECT version, value = $2 FROM agentq.policy WHERE key = $1 FOR UPDATE

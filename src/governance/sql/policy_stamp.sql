@@ -1,0 +1,1 @@
+SELECT version, updated_at FROM agentq.policy WHERE key = $1

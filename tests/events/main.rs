@@ -1,0 +1,55 @@
+//! The events room, over real connections.
+
+mod append_only;
+mod emit;
+mod feed;
+mod log;
+mod partitions;
+mod read;
+mod restore;
+mod verify;
+
+#[path = "../engine/helpers.rs"]
+#[allow(dead_code, reason = "shared with the tests of other rooms")]
+mod engine;
+#[path = "../queue/helpers.rs"]
+#[allow(dead_code, reason = "shared with the tests of other rooms")]
+mod helpers;
+#[path = "../house/programs.rs"]
+#[allow(dead_code, reason = "shared with the tests of other rooms")]
+mod programs;
+
+use agentq_tests::{Session, Value};
+
+/// Writes an event and returns its id.
+#[track_caller]
+fn emit(s: &mut Session, kind: &str, subject: &str) -> String {
+    let answer = helpers::expect(s, "emitted", &format!("fn_event_emit('{kind}', '{subject}')"));
+    helpers::text(&answer, "event_id")
+}
+
+/// Gives every committed event its place.
+#[track_caller]
+fn seal(s: &mut Session) {
+    let ticked = s.call("fn_engine_tick('seal_events')");
+    assert_eq!(ticked["ok"], true, "{ticked}");
+}
+
+/// A member of every event of an answer.
+#[track_caller]
+fn each(answer: &Value, member: &str) -> Vec<String> {
+    let text = |event: &Value| match &event[member] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    answer["events"].as_array().unwrap_or_else(|| panic!("no events: {answer}")).iter().map(text).collect()
+}
+
+/// Fails if anything is wrong with the log.
+#[track_caller]
+fn assert_sound(s: &mut Session) {
+    let answer = s.call("fn_event_verify()");
+    assert_eq!(answer["code"], "sound", "{answer}");
+    let gaps = s.count("(SELECT seq - lag(seq) OVER (ORDER BY seq) AS step FROM agentq.event_log) l WHERE step <> 1");
+    assert_eq!(gaps, 0, "the log has no gaps");
+}

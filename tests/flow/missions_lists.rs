@@ -1,0 +1,137 @@
+//! Steps that work through a list: a job for each item, and their results together.
+
+use super::{assert_whole, claim, done, failed, start, status, steps};
+use crate::helpers::{expect, id};
+use agentq_tests::{Value, database, json};
+
+fn text(for_each: Value) -> Value {
+    json!({"steps": [{"name": "find", "kind": "find"},
+        {"name": "read", "kind": "read", "depends_on": ["find"], "for_each": for_each, "on_failure": "continue",
+         "params": {"url": {"$from": "$item.url"}, "all": {"$from": "$.find.count"}}},
+        {"name": "sum", "kind": "sum", "depends_on": ["read"], "params": {"list": {"$from": "$.read"}}}]})
+}
+
+#[test]
+fn each_item_is_a_job_and_the_results_come_in_order() {
+    let db = database();
+    let mut s = db.session();
+    for path in ["$.find.urls", "$.find.urls[*]"] {
+        let mission = start(&mut s, &text(json!(path)), "");
+        done(&mut s, "find", &json!({"urls": [{"url": "u0"}, {"url": "u1"}, {"url": "u2"}], "count": 3}));
+        assert_eq!(steps(&mut s, &mission), "find succeeded, read queued, sum waiting");
+        let jobs = s.call("fn_job_claim_batch('bob', 10, 'read')");
+        let jobs = jobs["jobs"].as_array().unwrap().clone();
+        assert_eq!(jobs.len(), 3, "{path}");
+        assert_eq!(jobs[1]["payload_json"], json!({"url": "u1", "all": 3, "item": {"url": "u1"}, "index": 1}));
+        for job in jobs.iter().rev() {
+            assert_eq!(steps(&mut s, &mission), "find succeeded, read running, sum waiting");
+            let index = &job["payload_json"]["index"];
+            expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob', '{{\"n\": {index}}}')", id(job)));
+            assert_whole(&mut s);
+        }
+        let sum = claim(&mut s, "sum");
+        assert_eq!(sum["payload_json"], json!({"list": [{"n": 0}, {"n": 1}, {"n": 2}]}));
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&sum)));
+        assert_eq!(status(&mut s, &mission), "succeeded");
+    }
+    db.assert_sound();
+}
+
+#[test]
+fn a_list_needs_all_of_its_items_or_as_many_as_it_says() {
+    let db = database();
+    let mut s = db.session();
+    for (join, wanted) in [
+        (json!("all"), "find succeeded, read failed, sum skipped"),
+        (json!({"quorum": 3}), "find succeeded, read failed, sum skipped"),
+        (json!({"quorum": 2}), "find succeeded, read succeeded, sum queued"),
+        (json!("any"), "find succeeded, read succeeded, sum queued"),
+    ] {
+        let mission = start(&mut s, &text(json!({"in": "$.find.urls", "join": join})), "");
+        done(&mut s, "find", &json!({"urls": [1, 2, 3]}));
+        failed(&mut s, "read");
+        done(&mut s, "read", &json!("b"));
+        done(&mut s, "read", &json!("c"));
+        assert_eq!(steps(&mut s, &mission), wanted, "{join}");
+        let row = s.json(
+            &format!(
+                "SELECT to_jsonb(v) FROM agentq.v_mission_step v WHERE mission_id = '{mission}' AND name = 'read'"
+            ),
+            &[],
+        );
+        assert_eq!(row["result"], json!([null, "b", "c"]));
+        let error = row["last_error"].as_str().unwrap_or_default();
+        assert_eq!(error.contains("2 of 3 items succeeded"), wanted.contains("failed"), "{row}");
+        if wanted.contains("sum queued") {
+            done(&mut s, "sum", &json!(null));
+        }
+        assert_eq!(status(&mut s, &mission), "succeeded");
+        assert_whole(&mut s);
+    }
+    db.assert_sound();
+}
+
+#[test]
+fn an_empty_list_is_done_at_once_and_one_that_is_too_long_fails() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &text(json!("$.find.urls")), "");
+    done(&mut s, "find", &json!({"urls": []}));
+    assert_eq!(steps(&mut s, &mission), "find succeeded, read succeeded, sum queued");
+    assert_eq!(claim(&mut s, "sum")["payload_json"], json!({"list": []}));
+    let mission = start(&mut s, &text(json!({"in": "$.find.urls", "join": "any"})), "");
+    done(&mut s, "find", &json!({"urls": []}));
+    assert_eq!(steps(&mut s, &mission), "find succeeded, read failed, sum skipped");
+    let mission = start(&mut s, &text(json!("$.find.urls")), "");
+    done(&mut s, "find", &json!({"urls": vec![0; 10_001]}));
+    assert_eq!(steps(&mut s, &mission), "find succeeded, read failed, sum skipped");
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_thousand_items_end_with_the_last_of_them() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &text(json!("$.find.urls")), "");
+    done(&mut s, "find", &json!({"urls": (0..1000).collect::<Vec<_>>()}));
+    let jobs = s.call("fn_job_claim_batch('bob', 1000, 'read')");
+    let ids: Vec<Value> = jobs["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| json!({"job_id": job["job_id"], "result": job["payload_json"]["index"]}))
+        .collect();
+    assert_eq!(ids.len(), 1000);
+    s.call(&format!("fn_job_ack_batch('bob', '{}')", json!(ids[1..])));
+    assert_eq!(steps(&mut s, &mission), "find succeeded, read running, sum waiting");
+    assert_whole(&mut s);
+    s.call(&format!("fn_job_ack_batch('bob', '{}')", json!(ids[..1])));
+    let sum = claim(&mut s, "sum");
+    assert_eq!(sum["payload_json"]["list"].as_array().unwrap().len(), 1000);
+    assert_eq!(sum["payload_json"]["list"][999], json!(999));
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_cancel_takes_the_items_back_that_nobody_holds() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &text(json!("$.find.urls")), "");
+    done(&mut s, "find", &json!({"urls": [1, 2, 3]}));
+    let held = claim(&mut s, "read");
+    expect(&mut s, "cancelling", &format!("fn_mission_cancel('{mission}')"));
+    assert_eq!(s.texts("SELECT status FROM agentq.mission_item ORDER BY item"), ["queued", "cancelled", "cancelled"]);
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&held)));
+    assert_eq!(status(&mut s, &mission), "cancelled");
+    assert_eq!(steps(&mut s, &mission), "find succeeded, read cancelled, sum skipped");
+    // With none held, it is over at once.
+    let mission = start(&mut s, &text(json!("$.find.urls")), "");
+    done(&mut s, "find", &json!({"urls": [1, 2, 3]}));
+    expect(&mut s, "cancelled", &format!("fn_mission_cancel('{mission}')"));
+    assert_eq!(steps(&mut s, &mission), "find succeeded, read cancelled, sum cancelled");
+    assert_whole(&mut s);
+    db.assert_sound();
+}

@@ -1,0 +1,242 @@
+//! Two sessions at once.
+
+use super::{assert_whole, claim, start, status, steps, template, work_off};
+use crate::helpers::{expect, id, until_someone_waits};
+use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+fn ack(s: &mut Session, job: &Value) {
+    expect(s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(job)));
+}
+
+#[test]
+fn two_parents_that_end_at_the_same_instant_begin_their_child_once() {
+    let db = database();
+    let (mut s, mut look) = (db.session(), db.session());
+    for order in [["a", "b"], ["b", "a"]] {
+        for end in ["COMMIT", "ROLLBACK"] {
+            let mission = start(&mut s, &template(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "");
+            let (first, second) = (claim(&mut s, order[0]), claim(&mut s, order[1]));
+            s.run("BEGIN");
+            ack(&mut s, &first);
+            let mut other = db.session();
+            let waiting = std::thread::spawn(move || ack(&mut other, &second));
+            until_someone_waits(&mut look);
+            s.run(end);
+            waiting.join().unwrap();
+            if end == "ROLLBACK" {
+                assert_eq!(look.count("agentq.job_queue WHERE job_kind = 'c' AND state = 'queued'"), 0);
+                ack(&mut s, &first);
+            }
+            assert_eq!(steps(&mut look, &mission), "a succeeded, b succeeded, c queued", "{order:?} {end}");
+            assert_whole(&mut look);
+            assert_eq!(work_off(&mut s), ["c"]);
+            assert_eq!(status(&mut s, &mission), "succeeded");
+        }
+    }
+    assert_eq!(s.count("agentq.job WHERE job_kind = 'c'"), 4);
+    db.assert_sound();
+}
+
+#[test]
+fn the_last_two_steps_that_end_at_the_same_instant_end_the_mission_once() {
+    let db = database();
+    let (mut s, mut look) = (db.session(), db.session());
+    // Enough steps for two counts, so that the two do not meet there.
+    let names: Vec<String> = (0..128).map(|n| format!("s{n}")).collect();
+    let list: Vec<Value> = names.iter().map(|name| json!({"name": name, "kind": name})).collect();
+    for isolation in ["READ COMMITTED", "REPEATABLE READ"] {
+        let mission = start(&mut s, &json!({"steps": list}), "");
+        assert_eq!(s.count("agentq.mission_count"), 2);
+        let (one, two) = (claim(&mut s, "s0"), claim(&mut s, "s1"));
+        work_off(&mut s);
+        assert_eq!(s.texts("SELECT active FROM agentq.mission_count"), ["1", "1"]);
+        s.run(&format!("BEGIN ISOLATION LEVEL {isolation}"));
+        ack(&mut s, &one);
+        let mut other = db.session();
+        other.run(&format!("BEGIN ISOLATION LEVEL {isolation}; SELECT count(*) FROM agentq.mission"));
+        // Under a fixed snapshot it may have to be tried again, but is never lost.
+        let waiting = std::thread::spawn(move || {
+            let call = format!("fn_job_ack('{}', 'bob')", id(&two));
+            if isolation == "READ COMMITTED" {
+                expect(&mut other, "succeeded", &call);
+                return other.run("COMMIT");
+            }
+            assert_eq!(other.fails(&format!("SELECT agentq.{call}")).code, "40001");
+            other.run("ROLLBACK");
+            expect(&mut other, "succeeded", &call);
+        });
+        until_someone_waits(&mut look);
+        s.run("COMMIT");
+        waiting.join().unwrap();
+        assert_eq!(status(&mut look, &mission), "succeeded", "{isolation}");
+        assert_whole(&mut look);
+    }
+    assert_eq!(s.count("agentq.event WHERE event_kind = 'mission.succeeded'"), 2);
+    db.assert_sound();
+}
+
+#[test]
+fn under_repeatable_read_a_child_that_changed_meanwhile_is_an_error_to_try_again() {
+    let db = database();
+    let (mut s, mut other) = (db.session(), db.session());
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "");
+    let (a, b) = (claim(&mut s, "a"), claim(&mut s, "b"));
+    other.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.mission");
+    ack(&mut s, &a);
+    let failure = other.fails(&format!("SELECT agentq.fn_job_ack('{}', 'bob')", id(&b)));
+    assert_eq!(failure.code, "40001", "{failure:?}");
+    other.run("ROLLBACK");
+    ack(&mut other, &b);
+    assert_eq!(steps(&mut s, &mission), "a succeeded, b succeeded, c queued");
+    db.assert_sound();
+}
+
+#[test]
+fn a_step_that_would_begin_while_its_mission_is_cancelled_does_not() {
+    let db = database();
+    let (mut s, mut look) = (db.session(), db.session());
+    for end in ["COMMIT", "ROLLBACK"] {
+        // The cancel comes first: the end of the step waits for it.
+        let mission = start(&mut s, &template(&[("a", &[]), ("b", &["a"])]), "");
+        let held = claim(&mut s, "a");
+        s.run("BEGIN");
+        expect(&mut s, "cancelling", &format!("fn_mission_cancel('{mission}')"));
+        let (mut other, job) = (db.session(), held.clone());
+        let waiting = std::thread::spawn(move || ack(&mut other, &job));
+        until_someone_waits(&mut look);
+        s.run(end);
+        waiting.join().unwrap();
+        let cancelled = end == "COMMIT";
+        assert_eq!(status(&mut look, &mission), if cancelled { "cancelled" } else { "running" });
+        assert_eq!(work_off(&mut s).len(), usize::from(!cancelled));
+        // The end of the step comes first: the cancel waits for it, and takes its job back.
+        let mission = start(&mut s, &template(&[("a", &[]), ("b", &["a"])]), "");
+        let held = claim(&mut s, "a");
+        s.run("BEGIN");
+        ack(&mut s, &held);
+        let (mut other, id) = (db.session(), mission.clone());
+        let waiting = std::thread::spawn(move || other.call(&format!("fn_mission_cancel('{id}')"))["code"].clone());
+        until_someone_waits(&mut look);
+        s.run(end);
+        assert_eq!(waiting.join().unwrap(), if cancelled { "cancelled" } else { "cancelling" });
+        if !cancelled {
+            ack(&mut s, &held);
+        }
+        assert_eq!(steps(&mut look, &mission), "a succeeded, b cancelled");
+        assert_eq!(s.claim("bob")["code"], "empty");
+        assert_whole(&mut look);
+    }
+    db.assert_sound();
+}
+
+#[test]
+fn a_step_that_a_pause_holds_back_while_the_mission_is_resumed_is_not_forgotten() {
+    let db = database();
+    let (mut s, mut look) = (db.session(), db.session());
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &["a"])]), "");
+    let held = claim(&mut s, "a");
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}')"));
+    s.run("BEGIN");
+    ack(&mut s, &held);
+    let (mut other, id) = (db.session(), mission.clone());
+    let waiting = std::thread::spawn(move || expect(&mut other, "resumed", &format!("fn_mission_resume('{id}')")));
+    until_someone_waits(&mut look);
+    s.run("COMMIT");
+    waiting.join().unwrap();
+    assert_eq!(steps(&mut s, &mission), "a succeeded, b queued");
+    // And the other way round.
+    let mission = start(&mut s, &template(&[("c", &[]), ("d", &["c"])]), "");
+    let held = claim(&mut s, "c");
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}')"));
+    s.run("BEGIN");
+    expect(&mut s, "resumed", &format!("fn_mission_resume('{mission}')"));
+    let mut other = db.session();
+    let waiting = std::thread::spawn(move || ack(&mut other, &held));
+    until_someone_waits(&mut look);
+    s.run("COMMIT");
+    waiting.join().unwrap();
+    assert_eq!(steps(&mut s, &mission), "c succeeded, d queued");
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+/// A mission of several layers, each step of which waits for some of the layer before.
+fn layers(seed: usize) -> Value {
+    let mut list: Vec<Value> = Vec::new();
+    for layer in 0..5_usize {
+        for place in 0..6_usize {
+            let parents: Vec<Value> = (0..6_usize)
+                .filter(|other| layer > 0 && (other * 7 + place * 3 + layer + seed).is_multiple_of(3))
+                .map(|other| json!({"step": format!("{}_{other}", layer - 1), "status": if (other + seed).is_multiple_of(5) { "ended" } else { "succeeded" }}))
+                .collect();
+            let mut step = json!({"name": format!("{layer}_{place}"), "kind": "work", "on_failure": "continue", "depends_on": parents});
+            if parents.len() > 1 && (place + seed).is_multiple_of(4) {
+                step["join"] = json!("any");
+            }
+            list.push(step);
+        }
+    }
+    json!({"steps": list})
+}
+
+#[test]
+fn many_workers_end_many_missions_without_a_deadlock_and_each_step_runs_once() {
+    let cluster = Cluster::start("missions", &Options::default());
+    cluster.make_template();
+    let db = cluster.database();
+    let mut s = db.session();
+    let missions: Vec<String> = (0..24).map(|seed| start(&mut s, &layers(seed), "")).collect();
+    let ended = AtomicUsize::new(0);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        for worker in 0..6 {
+            let (db, ended, missions) = (&db, &ended, &missions);
+            scope.spawn(move || {
+                let mut s = db.session();
+                let name = format!("w{worker}");
+                let mut idle = 0;
+                let mut number = worker;
+                while idle < 20 && Instant::now() < deadline {
+                    let jobs = s.call(&format!("fn_job_claim_batch('{name}', {})", 1 + worker % 3));
+                    let jobs = jobs["jobs"].as_array().unwrap().clone();
+                    idle = if jobs.is_empty() { idle + 1 } else { 0 };
+                    if jobs.is_empty() {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                    number += 1;
+                    if number % 5 == 4 {
+                        for job in &jobs {
+                            s.call(&format!(
+                                "fn_job_fail_or_retry('{}', '{name}', 'boom', p_verdict => 'discard')",
+                                id(job)
+                            ));
+                        }
+                    } else {
+                        let ids: Vec<String> = jobs.iter().map(id).collect();
+                        s.call(&format!("fn_job_ack_batch('{name}', '{}')", json!(ids)));
+                    }
+                    ended.fetch_add(jobs.len(), SeqCst);
+                    // Some are cancelled, paused and resumed on the way.
+                    if worker == 0 && number % 8 == 0 {
+                        let mission = &missions[number % missions.len()];
+                        s.call(&format!("fn_mission_pause('{mission}')"));
+                        s.call(&format!("fn_mission_resume('{mission}')"));
+                    }
+                    if worker == 1 && number % 16 == 0 {
+                        s.call(&format!("fn_mission_cancel('{}')", missions[number % missions.len()]));
+                    }
+                }
+            });
+        }
+    });
+    s.call("fn_engine_tick('tend_missions')");
+    assert_whole(&mut s);
+    let open = s.texts("SELECT status || ' ' || mission_id FROM agentq.mission WHERE completed_at IS NULL");
+    assert!(open.is_empty(), "{open:?}");
+    assert_eq!(s.count("agentq.job_attempt WHERE outcome IN ('succeeded', 'failed')"), ended.load(SeqCst) as i64);
+    assert_eq!(s.count("(SELECT source_ref FROM agentq.job GROUP BY source_ref HAVING count(*) > 1) t"), 0);
+    assert!(!cluster.log().contains("deadlock detected"));
+    db.assert_sound();
+}
