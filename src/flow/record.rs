@@ -55,7 +55,7 @@ pub struct Step {
     pub ended_at: Option<Micros>,
     pub until: Option<Micros>,
     pub result: Option<Jsonb>,
-    kind: String,
+    pub kind: String,
     idempotent: bool,
     seen_by: Option<Uuid>,
     inputs_hash: String,

@@ -181,12 +181,13 @@ fn fn_signal_wait(
         let wait = Wait { name, key, step: &step, timeout_us };
         let inputs = Inputs::of(&json!({"signal": name, "key": key}));
         db::answer(|db| {
-            let Some(kept) = held::keep(db, job_id, Some(owner), p_lease_token) else {
+            // Nothing is locked while it looks: a cancel does not wait for it.
+            let Some(token) = held::token_of(db, job_id, owner, p_lease_token) else {
                 return answer::lease_lost(db, job_id);
             };
             let wanted = Wanted {
                 job_id,
-                token: kept.token,
+                token,
                 name: &step,
                 kind: "signal",
                 inputs: &inputs,
@@ -197,7 +198,7 @@ fn fn_signal_wait(
             if let Some(seconds) = in_server {
                 wait.look(db, job_id, occurrence, (seconds * 1e6) as i64);
             }
-            let Some(held) = Held::lock(db, job_id, Some(owner), Some(kept.token)) else {
+            let Some(held) = Held::lock(db, job_id, Some(owner), Some(token)) else {
                 return answer::lease_lost(db, job_id);
             };
             wait.run(db, &held, &wanted, occurrence)

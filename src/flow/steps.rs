@@ -202,7 +202,9 @@ fn fn_step_resolve(
         p_result.into_iter().for_each(|result| record::check_size(settings, "p_result", result).or_raise());
         let now = clock::now();
         let occurrence = options.index.unwrap_or(1);
-        let unknown = record::find(db, job_id, name, occurrence).filter(|step| step.status == Status::Begun);
+        // Sleeps and waits for signals are not steps that somebody could have done.
+        let is_unknown = |step: &record::Step| step.status == Status::Begun && step.kind == "step";
+        let unknown = record::find(db, job_id, name, occurrence).filter(is_unknown);
         let Some(_) = unknown else {
             let mut answer = about("not_unknown", job_id, name, occurrence);
             answer["ok"] = json!(false);

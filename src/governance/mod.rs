@@ -6,6 +6,7 @@
 //! reaction becomes a proposal (`propose`), which passes the gate or not (`gate`), is approved by
 //! policy or by a person (`proposals`), and starts a mission of the flow room.
 
+pub mod clean;
 pub mod gate;
 pub mod hook;
 pub mod ops;

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 statement!(TRIAGE, "sql/triage.sql", [UUIDOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
 statement!(RESOLVE, "sql/resolve.sql", [UUIDOID, JSONBOID, TIMESTAMPTZOID, JSONBOID]);
 statement!(LETTER, "sql/letter.sql", [UUIDOID]);
+statement!(DONE_LOCK, "sql/done_lock.sql", [UUIDOID]);
 statement!(LETTERS, "sql/letters.sql", [JSONBOID, INT8OID, BOOLOID]);
 statement!(REDRIVEN, "sql/redriven.sql", [UUIDARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, TEXTOID]);
 statement!(LETTER_PURGE, "sql/letter_purge.sql", [TIMESTAMPTZOID, JSONBOID, INT8OID]);
@@ -211,6 +212,9 @@ fn one(db: &Db, settings: &Settings, letter: Uuid, options: &Options, now: Micro
             "hint": "Give p_options => '{\"again\": true}' to redrive it once more.",
         }));
     }
+    if options.keep_steps {
+        has_steps_to_keep(db, &letter).or_raise();
+    }
     let job = letter.read(settings, ids::new_id(), None).or_raise();
     let fates = batch::settle(vec![Ok(job)]);
     mark(db, &[(letter.id, letter.job_id)], &fates, options.keep_steps, now);
@@ -233,7 +237,13 @@ fn many(db: &Db, settings: &Settings, filter: Jsonb, options: &Options, now: Mic
     letters.truncate(options.limit as usize);
     let at = |number: usize| Some(now + (number as f64 / options.per_second? * 1e6) as i64);
     let jobs = letters.iter().zip(new_ids()).enumerate();
-    let fates = batch::settle(jobs.map(|(number, (letter, id))| letter.read(settings, id, at(number))).collect());
+    let read = |(number, (letter, id)): (usize, (&Letter, Uuid))| {
+        if options.keep_steps {
+            has_steps_to_keep(db, letter)?;
+        }
+        letter.read(settings, id, at(number))
+    };
+    let fates = batch::settle(jobs.map(read).collect());
     let ids: Vec<(Uuid, Uuid)> = letters.iter().map(|letter| (letter.id, letter.job_id)).collect();
     mark(db, &ids, &fates, options.keep_steps, now);
     let told = letters.iter().zip(&fates).map(|(letter, fate)| {
@@ -257,6 +267,18 @@ fn many(db: &Db, settings: &Settings, filter: Jsonb, options: &Options, now: Mic
         "ok": true, "code": "redriven", "redriven": redriven, "duplicates": duplicates, "refused": refused,
         "more": more, "jobs": told,
     }))
+}
+
+/// Steps are kept with their job: where that has been removed, there are none to go on from, and what must not be done
+/// twice would be. The job is locked, so that a purge leaves it alone.
+fn has_steps_to_keep(db: &Db, letter: &Letter) -> Result<(), Refusal> {
+    if db.run(&DONE_LOCK, &[letter.job_id.into()]).is_empty() {
+        return Err(Refusal::new(
+            format!("job {} of this letter was removed, and its steps with it", letter.job_id),
+            "Redrive it without keep_steps, if it may begin anew.",
+        ));
+    }
+    Ok(())
 }
 
 /// Writes down, and tells, which letters have become which jobs.

@@ -70,11 +70,18 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
             continue;
         }
         if concerns {
-            if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
-                end(db, job_id, missed, now);
-            } else if place::take_blocked(job_id, false).is_some() {
-                give_up(db, job_id, missed, now);
-            } else {
+            let ended = hooks::end_apart(job_id, || {
+                if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
+                    end(db, job_id, missed, now);
+                    true
+                } else if place::take_blocked(job_id, false).is_some() {
+                    give_up(db, job_id, missed, now);
+                    true
+                } else {
+                    false
+                }
+            });
+            if ended != Some(true) {
                 continue;
             }
         }

@@ -14,6 +14,7 @@ use pgrx::prelude::*;
 statement!(START, "sql/start.sql", [UUIDOID, TEXTOID, UUIDOID, TIMESTAMPTZOID]);
 statement!(EXTEND, "sql/extend.sql", [UUIDOID, TEXTOID, UUIDOID, TIMESTAMPTZOID, INT4OID, INT4OID]);
 statement!(KEEP, "sql/keep.sql", [UUIDOID, TEXTOID, UUIDOID]);
+statement!(LEASE_OF, "sql/lease_of.sql", [UUIDOID, TEXTOID, UUIDOID]);
 statement!(CHECKPOINT, "sql/checkpoint.sql", [UUIDOID, TIMESTAMPTZOID, JSONBOID]);
 
 #[pg_extern(security_definer)]
@@ -83,6 +84,12 @@ pub struct Kept {
 pub fn keep(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<Kept> {
     let row = db.run(&KEEP, &[job_id.into(), owner.into(), token.into()]);
     (!row.is_empty()).then(|| Kept { token: row.must(1), cancel_requested: row.must(2) })
+}
+
+/// The token of the lease, if this owner (and, where given, this token) has it. Locks nothing.
+pub fn token_of(db: &Db, job_id: Uuid, owner: &str, token: Option<Uuid>) -> Option<Uuid> {
+    let row = db.run(&LEASE_OF, &[job_id.into(), owner.into(), token.into()]);
+    (!row.is_empty()).then(|| row.must(1))
 }
 
 /// Refuses a checkpoint that is too large.

@@ -34,6 +34,9 @@ impl Ended {
     }
 }
 
+/// How long those who end jobs on behalf of all wait for a row that a hook locks.
+const HOOK_WAIT: &std::ffi::CStr = c"100ms";
+
 pub type Hook = fn(&Db, &[Ended], Micros);
 
 static HOOKS: Mutex<Vec<(&'static str, Hook)>> = Mutex::new(Vec::new());
@@ -74,17 +77,37 @@ pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
     }
 }
 
+/// Who is to be told of the end of a job.
+fn of(job_id: Uuid) -> Option<String> {
+    let (jobs, moment) = (Table::open(&job::TABLE), Moment::latest());
+    let mut body = Scan::by_id(&jobs, &moment, c"job_pkey", job_id);
+    let on_end = if body.next() { body.maybe_bytes(job::on_end) } else { None };
+    on_end.map(|name| String::from_utf8_lossy(name).into_owned())
+}
+
+/// Runs `end`, which ends a job on behalf of all. Nobody else is to suffer from its hook: if that fails, or would have to
+/// wait for long, what `end` did is undone, and it answers None. A job without a hook is just ended.
+pub fn end_apart<R>(job_id: Uuid, end: impl FnOnce() -> R) -> Option<R> {
+    /// What the calls around it have gathered, put back also when an error goes on.
+    struct Around(u32, Vec<(String, Ended)>);
+    impl Drop for Around {
+        fn drop(&mut self) {
+            DEPTH.set(self.0);
+            PENDING.set(std::mem::take(&mut self.1));
+        }
+    }
+    if of(job_id).is_none() {
+        return Some(end());
+    }
+    let around = Around(DEPTH.replace(0), PENDING.take());
+    let ended = db::attempt(|| db::with_setting(c"lock_timeout", HOOK_WAIT, || together(end)));
+    drop(around);
+    ended.inspect_err(|error| log!("agentq: job {job_id} is left for later: {}", error.message)).ok()
+}
+
 /// Tells whoever wants to know that this job has finished.
 pub fn finished(job_id: Uuid, state: &str, error: Option<&str>, now: Micros) {
-    let on_end = {
-        let (jobs, moment) = (Table::open(&job::TABLE), Moment::latest());
-        let mut body = Scan::by_id(&jobs, &moment, c"job_pkey", job_id);
-        if !body.next() {
-            return;
-        }
-        body.maybe_bytes(job::on_end).map(|name| String::from_utf8_lossy(name).into_owned())
-    };
-    if let Some(on_end) = on_end {
+    if let Some(on_end) = of(job_id) {
         let (state, error) = (state.to_owned(), error.map(str::to_owned));
         tell(vec![(on_end, Ended { job_id, about: String::new(), state, result: None, error })], now);
     }

@@ -173,13 +173,17 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) -> bool 
         return false;
     }
     match after {
-        After::Retry(_) => settle::rest(db, held, &ending, "queued", held.place.scheduled_at, now),
-        After::DeadLetter(reason) => {
-            settle::bury(db, job_id, &ending, reason, REAPER, now);
+        After::Retry(_) => {
+            settle::rest(db, held, &ending, "queued", held.place.scheduled_at, now);
+            true
         }
-        After::Cancelled { .. } | After::Failed => settle::finish(db, job_id, "cancelled", &ending, now),
+        After::DeadLetter(reason) => {
+            hooks::end_apart(job_id, || settle::bury(db, job_id, &ending, reason, REAPER, now)).is_some()
+        }
+        After::Cancelled { .. } | After::Failed => {
+            hooks::end_apart(job_id, || settle::finish(db, job_id, "cancelled", &ending, now)).is_some()
+        }
     }
-    true
 }
 
 /// What decides the fate of a job whose holder fell silent.

@@ -107,7 +107,8 @@ fn replay(db: &Db, settings: &Settings, job_id: Uuid, from: &From<'_>, options: 
         unknown_job(job_id)
     }
     let (document, state, replays): (Jsonb, String, i32) = (row.must(1), row.must(2), row.must(3));
-    let (external_effects, checkpoint) = (row.must::<bool>(4), row.get::<pgrx::JsonB>(5).map(|saved| saved.0));
+    let (external_effects, checkpoint) = (row.must::<bool>(4), row.get::<Jsonb>(5));
+    let checkpoint = checkpoint.map(|saved| saved.parse("the checkpoint").or_raise());
     if !JobState::parse(&state).is_some_and(JobState::is_finished) {
         raise(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

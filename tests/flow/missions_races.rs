@@ -240,3 +240,80 @@ fn many_workers_end_many_missions_without_a_deadlock_and_each_step_runs_once() {
     assert!(!cluster.log().contains("deadlock detected"));
     db.assert_sound();
 }
+
+#[test]
+fn a_resume_that_meets_a_pause_waits_for_it_and_takes_it_back() {
+    let db = database();
+    let (mut s, mut look) = (db.session(), db.session());
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &["a"])]), "");
+    let first = claim(&mut s, "a");
+    s.run("BEGIN");
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}')"));
+    let (mut other, call) = (db.session(), format!("fn_mission_resume('{mission}')"));
+    let waiting = std::thread::spawn(move || other.call(&call)["code"].clone());
+    until_someone_waits(&mut look);
+    s.run("COMMIT");
+    assert_eq!(waiting.join().unwrap(), "resumed");
+    ack(&mut s, &first);
+    assert_eq!(steps(&mut look, &mission), "a succeeded, b queued");
+    assert_eq!(work_off(&mut s), ["b"]);
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    assert_whole(&mut look);
+}
+
+#[test]
+fn batches_that_end_items_of_one_list_do_not_deadlock() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(
+        &mut s,
+        &json!({"steps": [{"name": "find", "kind": "find"},
+            {"name": "read", "kind": "read", "depends_on": ["find"], "for_each": "$.find"}]}),
+        "",
+    );
+    let list: Vec<i32> = (0..600).collect();
+    super::done(&mut s, "find", &json!(list));
+    let jobs = s.call("fn_job_claim_batch('bob', 600, 'read')");
+    let jobs: Vec<String> = jobs["jobs"].as_array().unwrap().iter().map(id).collect();
+    assert!(s.count("agentq.mission_count WHERE owner_id <> (SELECT mission_id FROM agentq.mission)") > 4);
+    // Eight sessions, each with every eighth item and in batches: their counts lie crosswise.
+    std::thread::scope(|scope| {
+        for part in 0..8 {
+            let (mut other, jobs) = (db.session(), &jobs);
+            scope.spawn(move || {
+                let mine: Vec<&String> = jobs.iter().skip(part).step_by(8).collect();
+                for batch in mine.chunks(7) {
+                    let acked = other.call(&format!("fn_job_ack_batch('bob', '{}')", json!(batch)));
+                    assert_eq!(acked["acked"], json!(batch.len()), "{acked}");
+                }
+            });
+        }
+    });
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_mission_that_somebody_has_locked_holds_up_the_recovery_of_nobody_else() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "");
+    s.run("UPDATE agentq.job SET max_attempts = 1");
+    let (first, _) = (claim(&mut s, "a"), expect(&mut s, "claimed", "fn_job_claim('bob', 'b', 1)"));
+    let plain = s.enqueue("plain");
+    expect(&mut s, "claimed", "fn_job_claim('bob', 'plain', 1)");
+    // Its counts are locked for long, and the holder of b has died on its last try.
+    let mut open = db.session();
+    open.run("BEGIN");
+    ack(&mut open, &first);
+    s.shift_clock(100);
+    s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(s.state(&plain), "queued", "the others are recovered");
+    assert_eq!(s.count("agentq.job_lease"), 2, "b is left for later");
+    open.run("COMMIT");
+    s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(status(&mut s, &mission), "failed");
+    assert_whole(&mut s);
+    db.assert_sound();
+}

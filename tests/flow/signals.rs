@@ -142,6 +142,23 @@ fn who_has_waited_longest_is_served_first_and_who_is_gone_is_passed_over() {
 }
 
 #[test]
+fn a_wait_that_is_being_cleaned_away_does_not_hide_the_next() {
+    let db = database();
+    let (mut s, mut cleaner) = (db.session(), db.session());
+    let (gone, next) = (held(&mut s).0, held(&mut s).0);
+    for job in [&gone, &next] {
+        assert_eq!(wait(&mut s, job, "")["code"], "waiting");
+    }
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{gone}')"));
+    // As the chore does it.
+    cleaner.run(&format!("BEGIN; DELETE FROM agentq.signal_wait WHERE job_id = '{gone}'"));
+    assert_eq!(send(&mut s, "1")["delivered_to"], json!(next), "nobody is waited for");
+    cleaner.run("COMMIT");
+    assert_eq!(id(&claimed(&mut s, "bob")), next);
+    db.assert_sound();
+}
+
+#[test]
 fn a_job_that_waits_for_its_next_try_is_not_woken() {
     let db = database();
     let mut s = db.session();

@@ -446,6 +446,28 @@ fn a_redriven_job_goes_on_after_its_steps_if_asked() {
     assert_eq!(begin(&mut s, &again, "pay", "")["code"], "unknown_outcome");
     let sql = format!("SELECT agentq.fn_dead_letter_redrive('{letter}', p_options => '{{\"keep_steps\": 1}}')");
     refused(&mut s, &sql, "22023", "keep_steps cannot be 1", "Give true");
+    // The letter outlives its job, and the steps do not: what must not be done twice is not begun anew in silence.
+    s.call("fn_job_purge('0 days')");
+    let sql = format!(
+        "SELECT agentq.fn_dead_letter_redrive('{letter}', p_options => '{{\"keep_steps\": true, \"again\": true}}')"
+    );
+    refused(&mut s, &sql, "22023", "was removed, and its steps with it", "without keep_steps");
+    let many =
+        s.call(r#"fn_dead_letter_redrive(p_filter => '{}', p_options => '{"keep_steps": true, "again": true}')"#);
+    assert_eq!((many["redriven"].clone(), many["refused"].clone()), (json!(0), json!(1)), "{many}");
+}
+
+#[test]
+fn a_sleep_or_a_wait_is_no_step_that_somebody_could_have_done() {
+    let db = database();
+    let mut s = db.session();
+    let (job, _) = held(&mut s);
+    expect(&mut s, "waiting", &format!("fn_signal_wait('{job}', 'bob', 'approved', '')"));
+    let name = s.text("SELECT name FROM agentq.v_job_step");
+    let call = format!(r#"fn_step_resolve('{job}', NULL, '{name}', 'done', '{{"payload": 1}}')"#);
+    assert_eq!(s.call(&call)["code"], "not_unknown");
+    expect(&mut s, "sent", "fn_signal_send('approved', '', '2')");
+    assert_eq!(s.text("SELECT status FROM agentq.v_job_step"), "done");
 }
 
 #[test]

@@ -178,6 +178,25 @@ fn a_cap_counts_nothing_of_a_proposal_that_is_rolled_back() {
 }
 
 #[test]
+fn what_has_ended_long_ago_is_removed_and_what_waits_is_kept() {
+    let db = database();
+    let mut s = db.session();
+    let propose = |s: &mut Session, key: &str| {
+        let call = format!(r#"fn_proposal_create('{key}', 'api', '{{"steps": [{{"kind": "a"}}]}}')"#);
+        s.call(&call)["proposal_id"].as_str().expect("an id").to_owned()
+    };
+    let (pending, rejected) = (propose(&mut s, "pending"), propose(&mut s, "rejected"));
+    s.call(&format!("fn_proposal_reject('{rejected}', 'no')"));
+    let left = |s: &mut Session| s.texts("SELECT proposal_id FROM agentq.v_proposal ORDER BY proposal_id");
+    s.shift_clock(399 * 86_400);
+    s.call("fn_engine_tick('clean_governance')");
+    assert_eq!(left(&mut s), [pending.clone(), rejected]);
+    s.shift_clock(401 * 86_400);
+    s.call("fn_engine_tick('clean_governance')");
+    assert_eq!(left(&mut s), [pending]);
+}
+
+#[test]
 fn two_that_propose_the_same_at_once_get_one_proposal() {
     let db = database();
     let (mut a, mut b) = (db.session(), db.session());

@@ -26,7 +26,7 @@ pub fn text(answer: &Value, field: &str) -> String {
 pub fn expect(session: &mut Session, code: &str, call: &str) -> Value {
     let answer = session.call(call);
     assert_eq!(answer["code"], code, "{call}: {answer}");
-    let refusals = ["lease_lost", "gate_closed", "already_finished", "refused"];
+    let refusals = ["lease_lost", "gate_closed", "already_finished", "refused", "not_finished"];
     assert_eq!(answer["ok"], Value::Bool(!refusals.contains(&code)), "{call}: {answer}");
     answer
 }

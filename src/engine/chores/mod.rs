@@ -4,6 +4,7 @@ pub mod check_executors;
 pub mod clean_effects;
 pub mod clean_finished;
 pub mod clean_flow;
+pub mod clean_governance;
 pub mod enforce_deadlines;
 pub mod expire;
 pub mod keep_partitions;
@@ -99,6 +100,7 @@ pub static CHORES: &[&Chore] = &[
     &keep_partitions::CHORE,
     &tend_missions::CHORE,
     &clean_flow::CHORE,
+    &clean_governance::CHORE,
 ];
 
 /// Chores that read the log: due at once when events have been sealed.

@@ -33,6 +33,8 @@ struct Effect {
     /// The lease of its job now, if it is held.
     lease: Option<Uuid>,
     begun_under_this_lease: bool,
+    /// Whether a chain that runs has yet to compensate it, or is at it.
+    in_running_chain: bool,
     /// Its members, for answers.
     told: Value,
 }
@@ -50,6 +52,7 @@ impl Effect {
             idempotent: row.must(2),
             lease: row.get(3),
             begun_under_this_lease: row.must(4),
+            in_running_chain: row.must(6),
             told: row.must::<pgrx::JsonB>(5).0,
         }
     }
@@ -186,6 +189,8 @@ fn check_result(result: Option<Jsonb>) {
     if let Some(size) = result.map(Jsonb::size).filter(|size| *size as i64 > most) {
         Err(payload::refuse_too_large("p_result", size, most, config::PAYLOAD_MAX_BYTES)).or_raise()
     }
+    // Whoever compensates it reads it.
+    result.into_iter().for_each(|result| drop(result.parse("p_result").or_raise()));
 }
 
 #[pg_extern(security_definer)]
@@ -238,6 +243,10 @@ fn fn_effect_reconcile(
             if effect.status != Status::Executing || effect.begun_under_this_lease {
                 let message = "the outcome of the effect is not unknown; nothing was changed";
                 return effect.answer(false, "not_unknown", json!({"message": message}));
+            }
+            if effect.in_running_chain {
+                let message = "it is about to be compensated, whatever became of it; nothing was changed";
+                return effect.answer(false, "compensating", json!({"message": message}));
             }
             let status = if verdict == "done" { Status::Succeeded } else { Status::Failed };
             let note = p_note.map(shorten);

@@ -60,7 +60,7 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
         return;
     }
     let succeeded = state == "succeeded";
-    let job = drift::Job { job_id, mission, compensates: Some(effect_id) };
+    let job = drift::Job { job_id, mission: row.get(7), compensates: Some(effect_id) };
     drift::of_compensation(db, &job, &compensation, succeeded, now);
     let subject = effect_id.to_string();
     if succeeded {

@@ -14,6 +14,7 @@ use crate::error::{OrRaise, raise, required, unknown_job};
 use crate::flow::missions;
 use crate::json::Jsonb;
 use crate::queue::answer;
+use agentq_core::mission::MISSION_ENDS;
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -198,18 +199,16 @@ fn read(options: Value) -> Result<Option<bool>, Refusal> {
 
 fn public(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Jsonb {
     let (mission, job) = scope.ids();
-    if let Some(id) = mission
-        && !missions::lock(db, id)
-    {
-        missions::unknown_mission(id)
-    }
+    let status = mission.map(|id| missions::lock(db, id).unwrap_or_else(|| missions::unknown_mission(id)));
+    // A mission that has not ended may do more.
+    let is_open = status.as_deref().is_some_and(|status| !MISSION_ENDS.contains(&status) && status != "compensating");
     let mut jobs: Vec<String> = Vec::new();
     db.run(&UNFINISHED, &[mission.into(), job.into()]).each(|row| jobs.push(row.must::<Uuid>(1).to_string()));
-    if !jobs.is_empty() {
+    if !jobs.is_empty() || is_open {
         return Jsonb::from_value(json!({
             "ok": false, "code": "not_finished", "jobs": jobs,
-            "message": "these jobs have not finished, and may do more; nothing was done",
-            "hint": "Wait for them, or cancel them with agentq.fn_job_cancel, and call again.",
+            "message": "the mission, or these jobs, have not finished and may do more; nothing was done",
+            "hint": "Wait for them, or cancel them: agentq.fn_mission_cancel with the mode compensate_then_stop does both.",
         }));
     }
     match start(db, scope, terms, now) {

@@ -7,7 +7,7 @@ use super::{counts, finalize, step_of, stop};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::ids::new_ids;
 use crate::base::settings::Settings;
-use crate::db::{Db, Rows, statement};
+use crate::db::{self, Db, Rows, statement};
 use crate::events::Event;
 use crate::json::Jsonb;
 use crate::queue::hooks::Ended;
@@ -69,19 +69,32 @@ pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
         ended.iter().filter_map(|job| step_of(&job.about).map(|(step, item)| (step, item, job))).collect();
     steps.sort_by_key(|(step, item, _)| (*step.as_bytes(), *item));
     let mut line = Line::default();
+    // How many items of which list have ended, by the row that counts them.
+    let mut lists: BTreeMap<[u8; 16], BTreeMap<i32, i32>> = BTreeMap::new();
     for (step, item, job) in steps {
         let status = status_of(&job.state);
         let error = job.error.clone().or_else(|| (status != "succeeded").then(|| format!("its job is {}", job.state)));
-        let end = match item {
-            None => Some(End { step, status, result: job.result, error, by: Some(job.job_id) }),
-            Some(item) => end_item(db, step, item, status, job, error.as_deref(), now),
-        };
-        end.into_iter().for_each(|end| line.end(db, end, now));
+        match item {
+            None => line.end(db, End { step, status, result: job.result, error, by: Some(job.job_id) }, now),
+            Some(item) => {
+                if let Some(shard) = end_item(db, step, item, status, job, error.as_deref(), now) {
+                    *lists.entry(*step.as_bytes()).or_default().entry(shard).or_default() -= 1;
+                }
+            }
+        }
+    }
+    // Each list's rows by number, and then once the list: two that end items of the same lists do not meet crosswise.
+    for (step, shards) in lists {
+        let step = Uuid::from_bytes(step);
+        let counted = shards.into_iter().filter_map(|(shard, delta)| counts::add(db, step, shard, delta, false));
+        if counted.fold(false, |nothing, count| nothing | (count.active == 0)) {
+            end_list(db, step).into_iter().for_each(|end| line.end(db, end, now));
+        }
     }
     line.run(db, now);
 }
 
-/// Ends an item of a list. The last one ends its step.
+/// Ends an item of a list; says in which row it is counted. None: it has ended, or has another job by now.
 fn end_item(
     db: &Db,
     step: Uuid,
@@ -90,7 +103,7 @@ fn end_item(
     job: &Ended,
     error: Option<&str>,
     now: Micros,
-) -> Option<End> {
+) -> Option<i32> {
     let args = [
         step.into(),
         item.into(),
@@ -101,12 +114,7 @@ fn end_item(
         job.job_id.into(),
     ];
     let row = db.run(&ITEM_END, &args);
-    if row.is_empty() {
-        return None;
-    }
-    let items: i32 = row.must(1);
-    let count = counts::add(db, step, item % plan::shards(items as usize), -1, false)?;
-    if count.active > 0 { None } else { end_list(db, step) }
+    (!row.is_empty()).then(|| item % plan::shards(row.must::<i32>(1) as usize))
 }
 
 /// The end of a step that works through a list, if all its items have ended.
@@ -116,14 +124,22 @@ pub fn end_list(db: &Db, step: Uuid) -> Option<End> {
         return None;
     }
     counts::remove(db, step);
-    let row = db.run(&ITEMS_RESULT, &[step.into()]);
-    let (result, well, all, needed) = (row.get(1), row.must::<i64>(2), row.must::<i64>(3), row.get::<i64>(4));
-    let needed = needed.unwrap_or(all);
-    let error = (well < needed).then(|| {
-        let first: Option<String> = row.get(5);
-        format!("{well} of {all} items succeeded, and {needed} were needed: {}", first.unwrap_or_default())
+    // All results together may be more than the server can hold. Whoever ends the last item must not suffer from it.
+    let read = db::attempt(|| {
+        let row = db.run(&ITEMS_RESULT, &[step.into()]);
+        let numbers = (row.must::<i64>(2), row.must::<i64>(3), row.get::<i64>(4));
+        (row.get::<Jsonb>(1), numbers, row.get::<String>(5), row.must::<bool>(6))
     });
-    let cancelled = row.must::<bool>(6);
+    let (result, (well, all, needed), first, cancelled) = match read {
+        Ok(read) => read,
+        Err(failure) => {
+            let error = Some(format!("its results cannot be put together: {}", failure.message));
+            return Some(End { step, status: "failed", result: None, error, by: None });
+        }
+    };
+    let needed = needed.unwrap_or(all);
+    let error = (well < needed)
+        .then(|| format!("{well} of {all} items succeeded, and {needed} were needed: {}", first.unwrap_or_default()));
     let status = match error {
         None => "succeeded",
         Some(_) if cancelled => "cancelled",

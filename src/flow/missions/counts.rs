@@ -40,10 +40,14 @@ pub fn add(db: &Db, owner: Uuid, shard: i32, delta: i32, stop: bool) -> Option<C
     (!row.is_empty()).then(|| Count { active: row.must(1), state: row.must(2) })
 }
 
-/// Brings all rows that are in one of these states into another; returns how many there were.
+/// Locks all rows, and brings those that are in one of these states into another; returns how many are in it then.
+/// Rows in other states are locked as well: somebody may be changing them, and what he decides must be seen.
 pub fn set_state(db: &Db, owner: Uuid, state: &str, from: &[&str]) -> usize {
     let from: Vec<String> = from.iter().map(|state| (*state).to_owned()).collect();
-    db.run(&COUNT_STATE, &[owner.into(), state.into(), from.into()]).len()
+    let mut in_it = 0;
+    let rows = db.run(&COUNT_STATE, &[owner.into(), state.into(), from.into()]);
+    rows.each(|row| in_it += usize::from(row.must::<bool>(1)));
+    in_it
 }
 
 /// All rows as they are committed now, or written by this transaction.

@@ -3,7 +3,7 @@
 use super::advance::{End, Line};
 use super::counts;
 use crate::base::clock::{Micros, timestamp};
-use crate::db::{Db, statement};
+use crate::db::{self, Db, statement};
 use crate::events::Event;
 use crate::flow::effects;
 use crate::json::Jsonb;
@@ -104,7 +104,8 @@ fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: 
     }
     tell(db, &format!("mission.{status}"), mission_id, what, now);
     let step = mission.parent_step?;
-    let result: Option<Jsonb> = db.run(&MISSION_RESULT, &[mission_id.into()]).get(1);
+    // All its results together may be more than the server can hold.
+    let result = db::attempt(|| db.run(&MISSION_RESULT, &[mission_id.into()]).get::<Jsonb>(1)).ok().flatten();
     let error = match status {
         "succeeded" => None,
         "cancelled" => Some(mission.cancel_reason.clone().unwrap_or_else(|| "its mission was cancelled".to_owned())),
@@ -113,9 +114,9 @@ fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: 
     Some(End { step, status, result, error, by: Some(mission_id) })
 }
 
-/// Locks the row of a mission. False: there is none.
-pub fn lock(db: &Db, mission_id: Uuid) -> bool {
-    Mission::lock(db, mission_id).is_some()
+/// Locks the row of a mission, and says how it stands. None: there is none.
+pub fn lock(db: &Db, mission_id: Uuid) -> Option<String> {
+    Mission::lock(db, mission_id).map(|mission| mission.status)
 }
 
 /// The compensations of a cancelled mission have ended, in whatever way: so has the mission.

@@ -53,7 +53,17 @@ pub fn all(db: &Db, settings: &Settings, mission_id: Uuid, steps: Vec<Candidate>
     let results = if names.is_empty() {
         Jsonb::empty_object()
     } else {
-        db.run(&RESULTS, &[mission_id.into(), names.into_iter().collect::<Vec<_>>().into()]).must(1)
+        let names: Vec<String> = names.into_iter().collect();
+        // Together they may be more than the server can hold.
+        match db::attempt(|| db.run(&RESULTS, &[mission_id.into(), names.into()]).must(1)) {
+            Ok(results) => results,
+            Err(failure) => {
+                let broken = |step| {
+                    (step, Work::Broken(format!("the results that it reads cannot be read: {}", failure.message)))
+                };
+                return steps.into_iter().map(broken).collect();
+            }
+        }
     };
     let made = steps.into_iter().map(|step| {
         let work = one(db, settings, results, &step).unwrap_or_else(Work::Broken);

@@ -5,47 +5,65 @@ use super::advance::Line;
 use super::stop::{self, Why};
 use super::{counts, finalize};
 use crate::base::clock::{Micros, timestamp};
-use crate::db::{self, statement};
+use crate::db::{self, Db, statement};
 use crate::queue::limits;
 use pgrx::Uuid;
 use pgrx::prelude::*;
+use std::ffi::CStr;
 
 statement!(MISSIONS_LATE, "sql/missions_late.sql", [TIMESTAMPTZOID]);
 statement!(MISSIONS_ORPHANED, "sql/missions_orphaned.sql", [], freely);
 statement!(MISSIONS_STOPPING, "sql/missions_stopping.sql", [], freely);
 statement!(MISSIONS_PURGE, "sql/missions_purge.sql", [TIMESTAMPTZOID, INT8OID], freely);
 
+/// How long the engine waits for a row of a mission.
+const WAIT: &CStr = c"100ms";
+
+/// Runs `work` for the first of these for which it can be done: one that somebody has locked, or whose hook fails, holds
+/// up no other. False: for none.
+fn first_of<T>(all: Vec<T>, work: impl Fn(&Db, &T)) -> bool {
+    all.iter().any(|one| {
+        let done = db::attempt(|| db::with_setting(c"lock_timeout", WAIT, || db::connect(|db| work(db, one))));
+        done.inspect_err(|error| log!("agentq: a mission is left for later: {}", error.message)).is_ok()
+    })
+}
+
 /// Does what is due for one mission, or for a few; returns for how many, and whether there is more.
 pub fn once(now: Micros, keep_seconds: i64) -> (i64, bool) {
     db::connect(|db| {
-        let late = db.run(&MISSIONS_LATE, &[timestamp(now).into()]);
-        if !late.is_empty() {
-            let mission: Uuid = late.must(1);
-            let deadline = late.must::<TimestampWithTimeZone>(2).to_iso_string();
+        let mut late: Vec<(Uuid, String)> = Vec::new();
+        db.run(&MISSIONS_LATE, &[timestamp(now).into()])
+            .each(|row| late.push((row.must(1), row.must::<TimestampWithTimeZone>(2).to_iso_string())));
+        let fail = |db: &Db, (mission, deadline): &(Uuid, String)| {
             let error = format!("not ended by {deadline}, as its time-out asked");
-            stop::stop(db, mission, &Why::Fail { error: &error }, now);
+            stop::stop(db, *mission, &Why::Fail { error: &error }, now);
+        };
+        if first_of(late, fail) {
             return (1, true);
         }
-        let orphan = db.run(&MISSIONS_ORPHANED, &[]);
-        if !orphan.is_empty() {
+        let mut orphans: Vec<Uuid> = Vec::new();
+        db.run(&MISSIONS_ORPHANED, &[]).each(|row| orphans.push(row.must(1)));
+        let cancel = |db: &Db, mission: &Uuid| {
             let why = Why::Cancel { reason: Some("the mission around it was stopped"), by: "agentq", mode: None };
-            stop::stop(db, orphan.must(1), &why, now);
+            stop::stop(db, *mission, &why, now);
+        };
+        if first_of(orphans, cancel) {
             return (1, true);
         }
-        let left = db.run(&MISSIONS_STOPPING, &[]);
-        if !left.is_empty() {
-            let mission: Uuid = left.must(1);
+        let mut stopping: Vec<Uuid> = Vec::new();
+        db.run(&MISSIONS_STOPPING, &[]).each(|row| stopping.push(row.must(1)));
+        let take_back = |db: &Db, mission: &Uuid| {
             limits::hold_still();
             let mut line = Line::default();
-            counts::set_state(db, mission, "stopping", &["stopping"]);
-            if stop::take_back(db, mission, "the mission was stopped", now) {
-                finalize::finalize(db, mission, now).into_iter().for_each(|up| line.end(db, up, now));
+            counts::set_state(db, *mission, "stopping", &["stopping"]);
+            if stop::take_back(db, *mission, "the mission was stopped", now) {
+                finalize::finalize(db, *mission, now).into_iter().for_each(|up| line.end(db, up, now));
             }
             line.run(db, now);
-            return (1, false);
-        }
+        };
+        let taken_back = i64::from(first_of(stopping, take_back));
         let before = timestamp(now - keep_seconds * 1_000_000);
         let removed: i64 = db.run(&MISSIONS_PURGE, &[before.into(), 20_i64.into()]).must(1);
-        (removed, removed == 20)
+        (taken_back + removed, removed == 20)
     })
 }

@@ -431,3 +431,36 @@ fn a_compensation_of_a_compensation_undoes_what_that_has_changed() {
     assert_eq!(statuses(&mut s, &[paid, transfer]), ["compensated", "compensated"]);
     db.assert_sound();
 }
+
+#[test]
+fn a_result_that_no_compensation_could_read_is_refused() {
+    let db = database();
+    let mut s = db.session();
+    declare(&mut s, TRIP);
+    let job = held(&mut s, "trip");
+    let effect = plan(&mut s, &job, r#"[{"effect_type": "hotel.book"}]"#).remove(0);
+    expect(&mut s, "run", &format!("fn_effect_begin('{effect}', 'bob')"));
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for result in [r#"{"n": 1e400}"#, deep.as_str()] {
+        let failure = s.fails(&format!("SELECT agentq.fn_effect_finish('{effect}', 'bob', '{result}')"));
+        assert_eq!(failure.code, "22023", "{failure:?}");
+        assert!(failure.message.contains("p_result cannot be read"), "{failure:?}");
+    }
+    expect(&mut s, "succeeded", &format!("fn_effect_finish('{effect}', 'bob', '{{\"n\": 1}}')"));
+}
+
+#[test]
+fn what_a_chain_is_about_to_compensate_is_not_reconciled_meanwhile() {
+    let db = database();
+    let mut s = db.session();
+    declare(&mut s, TRIP);
+    let job = held(&mut s, "trip");
+    let effects = plan(&mut s, &job, r#"[{"effect_type": "hotel.book"}, {"effect_type": "flight.book"}]"#);
+    expect(&mut s, "run", &format!("fn_effect_begin('{}', 'bob')", effects[0]));
+    carry_out(&mut s, &effects[1]);
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    let call = format!("fn_effect_compensate('{job}', p_options => '{{\"include_unknown\": true}}')");
+    expect(&mut s, "compensating", &call);
+    let answer = s.call(&format!("fn_effect_reconcile('{}', 'not_done')", effects[0]));
+    assert_eq!((answer["ok"].clone(), answer["code"].clone()), (json!(false), json!("compensating")), "{answer}");
+}

@@ -99,3 +99,36 @@ fn a_mission_without_effects_is_just_cancelled() {
     assert_eq!(failure.code, "P0002", "{failure:?}");
     assert!(failure.hint.contains("fn_mission_start"), "{failure:?}");
 }
+
+#[test]
+fn what_a_mission_inside_has_done_is_undone_as_well() {
+    let db = database();
+    let mut s = db.session();
+    declare(&mut s, TRIP);
+    let steps = json!([{"name": "book", "mission": {"steps": [{"name": "in", "kind": "trip"}]}},
+        {"name": "pay", "kind": "pay", "depends_on": ["book"]}]);
+    let mission = start(&mut s, &json!({"steps": steps}), "");
+    let job = id(&claim(&mut s, "trip"));
+    plan(&mut s, &job, BOTH).iter().for_each(|effect| carry_out(&mut s, effect));
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    let paying = id(&claim(&mut s, "pay"));
+    cancel(&mut s, &mission);
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{paying}', 'bob')"));
+    assert_eq!(status(&mut s, &mission), "compensating");
+    for effect_type in ["flight.book", "hotel.book"] {
+        let claim = turn(&mut s);
+        assert_eq!(text(&claim["payload_json"], "effect_type"), effect_type);
+        undo(&mut s, &claim);
+    }
+    assert_eq!(status(&mut s, &mission), "cancelled");
+    db.assert_sound();
+}
+
+#[test]
+fn a_mission_that_goes_on_is_not_compensated_behind_its_back() {
+    let db = database();
+    let mut s = db.session();
+    let (mission, _) = booked(&mut s);
+    let answer = expect(&mut s, "not_finished", &format!("fn_effect_compensate(p_mission_id => '{mission}')"));
+    assert!(answer["hint"].as_str().is_some_and(|hint| hint.contains("compensate_then_stop")), "{answer}");
+}

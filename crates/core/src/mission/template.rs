@@ -8,7 +8,7 @@ use super::reader::{At, refuse};
 use crate::Refusal;
 use crate::error::shown;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Steps of one template, those of missions inside it included.
 pub const MOST_STEPS: usize = 20_000;
@@ -637,24 +637,57 @@ fn shown_way(names: &[&str]) -> String {
 
 /// A step reads only results of steps before it: others may not be there yet.
 fn check_reads(steps: &[Step], at: &At) -> Result<(), Refusal> {
+    let mut before = Before::default();
     for (number, step) in steps.iter().enumerate() {
-        let Some(spec) = step.spec.as_ref().filter(|spec| !spec.reads.is_empty()) else { continue };
-        let mut missing: BTreeSet<&str> = spec.reads.iter().map(String::as_str).filter(|name| *name != INPUT).collect();
-        let mut seen = BTreeSet::new();
-        let mut next: Vec<usize> = step.parents.iter().map(|parent| parent.step).collect();
-        while let Some(before) = next.pop().filter(|_| !missing.is_empty()) {
-            if seen.insert(before) {
-                missing.remove(steps[before].name.as_str());
-                next.extend(steps[before].parents.iter().map(|parent| parent.step));
+        let Some(spec) = &step.spec else { continue };
+        for name in spec.reads.iter().filter(|name| *name != INPUT) {
+            let is_parent = step.parents.iter().any(|parent| steps[parent.step].name == *name);
+            if !is_parent && !before.has(steps, number, name) {
+                return Err(refuse(
+                    &format!("{}[{number}]", at.member("steps")),
+                    format!("it reads the result of \"{}\", which need not have ended before it", shown(name)),
+                    "Name that step in depends_on, or one that comes behind it.",
+                ));
             }
-        }
-        if let Some(name) = missing.first() {
-            return Err(refuse(
-                &format!("{}[{number}]", at.member("steps")),
-                format!("it reads the result of \"{}\", which need not have ended before it", shown(name)),
-                "Name that step in depends_on, or one that comes behind it.",
-            ));
         }
     }
     Ok(())
+}
+
+/// Which steps come before which, directly or not: a bit for each, found out once for all steps.
+#[derive(Default)]
+struct Before<'a> {
+    numbers: BTreeMap<&'a str, usize>,
+    bits: Vec<Vec<u64>>,
+}
+
+impl<'a> Before<'a> {
+    fn has(&mut self, steps: &'a [Step], step: usize, name: &str) -> bool {
+        if self.bits.is_empty() {
+            self.find_out(steps);
+        }
+        self.numbers.get(name).is_some_and(|other| self.bits[step][other / 64] & (1 << (other % 64)) != 0)
+    }
+
+    fn find_out(&mut self, steps: &'a [Step]) {
+        self.numbers = steps.iter().enumerate().map(|(number, step)| (step.name.as_str(), number)).collect();
+        self.bits = vec![vec![0; steps.len().div_ceil(64)]; steps.len()];
+        let mut waits: Vec<usize> = steps.iter().map(|step| step.parents.len()).collect();
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];
+        for (number, step) in steps.iter().enumerate() {
+            step.parents.iter().for_each(|parent| children[parent.step].push(number));
+        }
+        let mut next: Vec<usize> = (0..steps.len()).filter(|number| waits[*number] == 0).collect();
+        while let Some(number) = next.pop() {
+            let mut bits = self.bits[number].clone();
+            bits[number / 64] |= 1 << (number % 64);
+            for child in &children[number] {
+                self.bits[*child].iter_mut().zip(&bits).for_each(|(child, before)| *child |= before);
+                waits[*child] -= 1;
+                if waits[*child] == 0 {
+                    next.push(*child);
+                }
+            }
+        }
+    }
 }
