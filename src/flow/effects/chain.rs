@@ -16,6 +16,8 @@ use crate::queue::submitted;
 use agentq_core::Refusal;
 use pgrx::Uuid;
 use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 statement!(CHAIN_OF_JOB, "sql/chain_of_job.sql", [UUIDOID]);
 statement!(CHAIN_LOCK, "sql/chain_lock.sql", [UUIDOID]);
@@ -42,6 +44,17 @@ struct Turn {
 pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
     let mut ended: Vec<&Ended> = ended.iter().collect();
     ended.sort_by_key(|ended| *ended.job_id.as_bytes());
+    // The missions before the chains, as whoever starts a chain has them; the deepest first, as everywhere.
+    let mut missions: BTreeSet<(Reverse<i32>, [u8; 16])> = BTreeSet::new();
+    for ended in &ended {
+        let row = db.run(&CHAIN_OF_JOB, &[ended.job_id.into()]);
+        if let Some(mission) = (!row.is_empty()).then(|| row.get::<Uuid>(4)).flatten() {
+            missions.insert((Reverse(row.get(8).unwrap_or_default()), *mission.as_bytes()));
+        }
+    }
+    for (_, mission) in missions {
+        missions::lock(db, Uuid::from_bytes(mission));
+    }
     ended.into_iter().for_each(|ended| job_ended(db, ended.job_id, &ended.state, now));
 }
 
@@ -51,11 +64,7 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
         return;
     }
     let (effect_id, chain_id): (Uuid, Uuid) = (row.must(1), row.must(2));
-    let (compensation, mission, error): (String, Option<Uuid>, Option<String>) = (row.must(3), row.get(4), row.get(5));
-    // The mission before the chain, as whoever starts a chain has it.
-    if let Some(mission) = mission {
-        missions::lock(db, mission);
-    }
+    let (compensation, error): (String, Option<String>) = (row.must(3), row.get(5));
     if db.run(&CHAIN_LOCK, &[chain_id.into()]).is_empty() {
         return;
     }
