@@ -30,37 +30,54 @@ pub struct Entry {
     pub trace_id: Option<String>,
 }
 
-/// The next events after a place, at most so many. None: that was the last of them. Events whose
-/// partition has been dropped are passed over.
-pub fn read(db: &Db, after_seq: i64, limit: i64) -> Vec<Entry> {
-    let (mut after, mut entries) = (after_seq, Vec::new());
-    loop {
-        let rows = db.run(&LOG_READ, &[after.into(), limit.into()]);
-        if rows.is_empty() {
-            return entries;
-        }
-        rows.each(|row| {
-            after = row.must(1);
-            if let Some(event_kind) = row.get(5) {
-                let payload = row.must::<Jsonb>(9).parse("the payload").unwrap_or_default();
-                entries.push(Entry {
-                    seq: after,
-                    event_id: row.must(2),
-                    event_at: row.must::<TimestampWithTimeZone>(3).into_inner(),
-                    purpose: row.must(4),
-                    event_kind,
-                    subject: row.must(6),
-                    source: row.get(7),
-                    tags: row.get(8).unwrap_or_default(),
-                    payload,
-                    mission_id: row.get(10),
-                    correlation_id: row.get(11),
-                    trace_id: row.get(12),
-                });
-            }
-        });
-        if !entries.is_empty() {
-            return entries;
-        }
+/// Rows of the log that are looked at when the events of the next ones are gone.
+const WIDE: i64 = 1_000;
+
+/// What a reader finds.
+#[derive(Debug, Default)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    /// How far it has looked: also beyond the last entry, over events whose partition has been dropped.
+    pub passed: i64,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// The next events after a place, at most so many. Events whose partition has been dropped are passed
+/// over, so many in one call and no more.
+pub fn read(db: &Db, after_seq: i64, limit: i64) -> Page {
+    let page = look(db, after_seq, limit, limit);
+    if page.entries.is_empty() && page.more {
+        return look(db, page.passed, limit, WIDE.max(limit));
     }
+    page
+}
+
+/// Looks at so many rows of the log.
+fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
+    let found = db.run(&LOG_READ, &[after.into(), rows.into()]);
+    let mut page = Page { entries: Vec::new(), passed: after, more: found.len() as i64 >= rows };
+    found.each(|row| {
+        if page.entries.len() as i64 >= limit {
+            page.more = true;
+            return;
+        }
+        page.passed = row.must(1);
+        let Some(event_kind) = row.get(5) else { return };
+        page.entries.push(Entry {
+            seq: page.passed,
+            event_id: row.must(2),
+            event_at: row.must::<TimestampWithTimeZone>(3).into_inner(),
+            purpose: row.must(4),
+            event_kind,
+            subject: row.must(6),
+            source: row.get(7),
+            tags: row.get(8).unwrap_or_default(),
+            payload: row.must::<Jsonb>(9).parse("the payload").unwrap_or_default(),
+            mission_id: row.get(10),
+            correlation_id: row.get(11),
+            trace_id: row.get(12),
+        });
+    });
+    page
 }

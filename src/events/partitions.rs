@@ -2,16 +2,22 @@
 //!
 //! Events of a time that has no partition lie in the rest of their class, so nothing is ever refused,
 //! and a time of which the rest has events gets no partition any more. The rest is emptied when all
-//! of it is over. Before anything is dropped, all events have their place in the log, and the drop is an
-//! audit itself.
+//! of it is over. The present gets no partition either, because an event that is on its way to the
+//! rest while one is attached would be refused. Before anything is dropped, all events have their place
+//! in the log, and the drop is an audit itself.
 //!
-//! Locks: the sealer's row first, so that nobody seals meanwhile; then the row of the chain; then the
-//! partition, for a fifth of a second at most, after which the next run tries again.
+//! Locks: the sealer's row first, so that nobody seals meanwhile, and with it the rows of the chains; then
+//! the parent and the partition, for a fifth of a second at most, after which the next run tries again.
+//! Only when they are locked is it known that no event is on its way into the partition: what has
+//! come by then gets its place, and then the partition goes.
+
+#![allow(unsafe_code, reason = "locking tables by their ids")]
 
 use super::{Event, seal};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
+use crate::error::raise;
 use crate::shared::feed;
 use agentq_core::chain::Chain;
 use agentq_core::partition::{self, DAY_US, Span};
@@ -20,6 +26,7 @@ use serde_json::json;
 
 statement!(PARTITIONS, "sql/partitions.sql", [], freely);
 statement!(PARTITION_ADD, "sql/partition_add.sql", [TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID]);
+statement!(PARTITION_OIDS, "sql/partition_oids.sql", [TEXTOID, TEXTOID]);
 statement!(PARTITION_DROP, "sql/partition_drop.sql", [TEXTOID, TEXTOID, TIMESTAMPTZOID]);
 statement!(LOG_OVER, "sql/log_over.sql", [TEXTOID], freely);
 statement!(LOG_DROP, "sql/log_drop.sql", [TEXTOID, TIMESTAMPTZOID]);
@@ -28,6 +35,10 @@ statement!(KEYS_FORGET, "sql/keys_forget.sql", [TEXTOID, TEXTOID, INT8OID]);
 
 /// Events that are sealed, and keys that are forgotten, in one run.
 const AT_MOST: i64 = 10_000;
+/// Turns of the sealer before a partition is dropped.
+const TURNS: usize = 3;
+/// What begins within so many microseconds may be written before its partition is there.
+const SOON_US: i64 = 60_000_000;
 const UNIX_TO_SERVER_EPOCH_US: i64 = 946_684_800_000_000;
 
 /// A partition that is there.
@@ -89,7 +100,7 @@ fn make(db: &Db, chain: Chain, there: &[Partition], now: Micros, keep_days: i64)
     };
     let now = now + UNIX_TO_SERVER_EPOCH_US;
     let mut spans: Vec<Span> = there.iter().filter(|p| p.class == chain.name()).map(|p| unix(&p.span)).collect();
-    let (mut cursor, mut made) = (now, 0);
+    let (mut cursor, mut made) = (partition::start_of_day(now + SOON_US) + DAY_US, 0);
     while let Some(span) = partition::next_wanted(&spans, cursor, now, keep_days) {
         let at = |at: i64| timestamp(at - UNIX_TO_SERVER_EPOCH_US);
         let args = [chain.name().into(), at(span.from).into(), at(span.to).into()];
@@ -114,26 +125,70 @@ fn make(db: &Db, chain: Chain, there: &[Partition], now: Micros, keep_days: i64)
 fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: Micros) -> Kept {
     let over =
         there.iter().find(|p| p.class == chain.name() && p.span.to <= horizon).map(|p| (p.name.clone(), p.span.to));
+    let is_rest = over.is_none();
     let over = over.or_else(|| {
-        let end = db.run(&REST_END, &[chain.name().into()]).get::<TimestampWithTimeZone>(1)?.into_inner();
-        (end < horizon).then(|| (format!("event_{}_rest", chain.name()), end + 1))
+        let end = rest_end(db, chain).filter(|end| *end < horizon)?;
+        Some((format!("event_{}_rest", chain.name()), end + 1))
     });
     let Some((name, to)) = over else { return drop_log(db, chain, horizon) };
-    if !seal::hold(db) {
+    if !seal::sees_others() || !seal::hold(db) {
         return Kept::default();
     }
-    match seal::seal(db, AT_MOST) {
-        Some(turn) if !turn.more => {}
-        turn => return Kept { changes: 0, more: turn.is_some() },
+    // Before the lock, so that little is left to do while others wait.
+    match seal_up(db) {
+        Some(true) => {}
+        all => return Kept { changes: 0, more: all.is_some() },
     }
-    let args = [chain.name().into(), name.as_str().into(), timestamp(to).into()];
-    if let Err(error) = db::attempt(|| db.run(&PARTITION_DROP, &args).len()) {
+    let dropped = db::attempt(|| {
+        lock(db, chain, &name);
+        // The rest may have got a younger event meanwhile.
+        let is_over = !is_rest || rest_end(db, chain).is_some_and(|end| end < to);
+        if !is_over || seal_up(db) != Some(true) {
+            // An error, so that the locks go with it.
+            raise(
+                PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+                "events have come in meanwhile",
+                "It is tried again with the next run.",
+            )
+        }
+        db.run(&PARTITION_DROP, &[chain.name().into(), name.as_str().into(), timestamp(to).into()]);
+    });
+    if let Err(error) = dropped {
         warning!("agentq: {name} was not dropped: {}", error.message);
         return Kept::default();
     }
     let what = json!({"class": chain.name(), "before": timestamp(to).to_iso_string()});
     Event::new("event.dropped", &name, what).purpose("audit").source(Some("agentq")).emit(db, now);
     Kept { changes: 1, more: true }
+}
+
+/// When the last event of a class happened that has no partition.
+fn rest_end(db: &Db, chain: Chain) -> Option<Micros> {
+    db.run(&REST_END, &[chain.name().into()]).get::<TimestampWithTimeZone>(1).map(|end| end.into_inner())
+}
+
+/// Seals until everything has its place that had been committed when the last turn began. False: there
+/// is more than a few turns can do. None: somebody else seals.
+fn seal_up(db: &Db) -> Option<bool> {
+    for _ in 0..TURNS {
+        let turn = seal::seal(db, AT_MOST)?;
+        if turn.fresh && !turn.more {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// Locks a partition against everybody, and before it the parent, as a drop does. Gives up soon.
+fn lock(db: &Db, chain: Chain, name: &str) {
+    let row = db.run(&PARTITION_OIDS, &[chain.name().into(), name.into()]);
+    let tables: [Option<pg_sys::Oid>; 2] = [row.get(1), row.get(2)];
+    db::with_setting(c"lock_timeout", c"200ms", || {
+        for table in tables.into_iter().flatten() {
+            // SAFETY: a lock by the id of a table, which is held to the end of the transaction.
+            unsafe { pg_sys::LockRelationOid(table, pg_sys::AccessExclusiveLock as i32) }
+        }
+    });
 }
 
 fn drop_log(db: &Db, chain: Chain, horizon: Micros) -> Kept {

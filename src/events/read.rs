@@ -113,13 +113,13 @@ impl Query {
     }
 }
 
-/// Seals what has been committed; whether that gave any places. One that gave none is undone, and keeps
-/// no lock on the sealer's row, unless it was much work.
+/// Seals what has been committed; whether that is kept. A turn that gave no places and came no further
+/// is undone, and keeps no lock on the sealer's row, unless it was much work.
 fn seal_here(db: &Db) -> bool {
     db::worth_keeping(|| {
         let began = clock::real_now();
-        let count = seal::seal(db, seal::AT_MOST).map_or(0, |turn| turn.count);
-        let keep = count > 0 || clock::real_now() - began > MUCH_WORK_US;
+        let came_on = seal::seal(db, seal::AT_MOST).is_some_and(|turn| turn.count > 0 || turn.moved);
+        let keep = came_on || clock::real_now() - began > MUCH_WORK_US;
         (keep, keep)
     })
 }

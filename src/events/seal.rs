@@ -64,8 +64,13 @@ const ALL: &str = "9223372036854775807:9223372036854775807:";
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed {
     pub count: i64,
-    /// Whether there is more to seal.
+    /// Whether there may be more to seal.
     pub more: bool,
+    /// Whether it has finished what a former turn had begun, which is progress also without any event.
+    pub moved: bool,
+    /// Whether it began with what had been committed at that time. If there is no more, all of that
+    /// has its place.
+    pub fresh: bool,
 }
 
 /// The sealer's row.
@@ -107,6 +112,12 @@ pub fn may_be_done_here() -> bool {
         && !db::is_in_transaction_block()
 }
 
+/// Whether a statement sees what others have committed before it began.
+pub fn sees_others() -> bool {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::XactIsoLevel < pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
 /// Gives places to the next events. None: someone else is at it, or this is not the time.
 pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     let origin = origin();
@@ -118,36 +129,43 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     // Mostly there is nothing, and then nothing is locked or written.
     let any = db.run(&SEAL_ANY, &[origin.as_str().into()]);
     if !any.is_empty() && !any.must::<bool>(1) {
-        return Some(Sealed { count: 0, more: false });
+        return Some(Sealed { count: 0, more: false, moved: false, fresh: true });
     }
     let mut state = lock(db)?;
     let now = snapshot(db);
     let is_ours = state.origin == origin && !state.sealed.as_deref().is_some_and(|sealed| is_after(sealed, &now));
+    let mut fresh = true;
     if !is_ours || state.sealed.is_none() && !state.adopting {
-        state.begin(now);
+        state.begin(now.clone());
         state.adopting = true;
         state.sealed = None;
         state.origin = origin;
     } else if state.target.is_none() {
-        state.begin(now);
+        state.begin(now.clone());
+    } else {
+        fresh = false;
     }
-    let target = state.target.clone().unwrap_or_default();
-    let found = state.next(db, &target, at_most);
+    let mut found = state.next(db, at_most);
+    let moved = found.is_empty() && !fresh;
+    if moved {
+        // The last turn had just reached its end. What has come since is looked for in this one.
+        state.finish(db);
+        state.begin(now);
+        fresh = true;
+        found = state.next(db, at_most);
+    }
     let count = found.len() as i64;
     place(db, &mut state, &found);
-    let more = count >= at_most;
+    let is_full = count >= at_most;
+    // What a former turn had begun says nothing of what was committed since.
+    let sealed = Sealed { count, more: is_full || !fresh, moved, fresh };
     let now = clock::real_now();
-    if let Some(last) = found.last().filter(|_| more) {
+    if let Some(last) = found.last().filter(|_| is_full) {
         (state.at_xid, state.at_event) = (last.xid.clone(), last.event_id);
     } else {
-        if state.adopting {
-            let last = db.run(&SEAL_LAST_XID, &[]);
-            state.foreign_to = if last.is_empty() { "0".to_owned() } else { last.must(1) };
-        }
-        let adopted = std::mem::take(&mut state.adopting);
-        state.sealed = state.target.take();
-        if count == 0 && !adopted && (0..KEEP_EVERY_US).contains(&(now - state.updated_at)) {
-            return Some(Sealed { count, more });
+        let adopted = state.finish(db);
+        if count == 0 && !adopted && !moved && (0..KEEP_EVERY_US).contains(&(now - state.updated_at)) {
+            return Some(sealed);
         }
     }
     state.save(db, now);
@@ -155,7 +173,7 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
         let text = json!({"last_seq": state.last_seq, "count": count}).to_string();
         db.run(&SEAL_TELL, &[CHANNEL.into(), text.into()]);
     }
-    Some(Sealed { count, more })
+    Some(sealed)
 }
 
 /// The transactions that have ended by now, of which this one is none.
@@ -216,8 +234,19 @@ impl State {
         self.at_event = Uuid::from_bytes([0; 16]);
     }
 
+    /// All of the target has its place. True: that was the end of an adoption.
+    fn finish(&mut self, db: &Db) -> bool {
+        if self.adopting {
+            let last = db.run(&SEAL_LAST_XID, &[]);
+            self.foreign_to = if last.is_empty() { "0".to_owned() } else { last.must(1) };
+        }
+        self.sealed = self.target.take();
+        std::mem::take(&mut self.adopting)
+    }
+
     /// The next events without a place, in the order in which they get it.
-    fn next(&self, db: &Db, target: &str, at_most: i64) -> Vec<Found> {
+    fn next(&self, db: &Db, at_most: i64) -> Vec<Found> {
+        let target = self.target.as_deref().unwrap_or_default();
         let mut found = Vec::new();
         let read = |from: &str, to: &str, seen: &str, foreign: &str, found: &mut Vec<Found>| {
             let left = at_most - found.len() as i64;

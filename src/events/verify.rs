@@ -198,6 +198,12 @@ fn at_the_end(db: &Db, whole: bool, last: i64, ends: &[End; 2], stands: &[Stand;
             let seq = Some(stand.last_seq);
             return Some(Trouble { fault: Fault::Missing, place: "log", seq, event_id: None, chain, message });
         }
+        // Nothing follows the last row that could tell; the chain remembers its hash.
+        if stand.last_seq <= last && end.place == stand.end.place && end.hash != stand.end.hash {
+            let message = format!("the row of the log at place {} is not what it was", stand.last_seq);
+            let seq = Some(stand.last_seq);
+            return Some(Trouble { fault: Fault::Altered, place: "log", seq, event_id: None, chain, message });
+        }
     }
     let beyond = db.run(&VERIFY_BEYOND, &[]);
     if beyond.is_empty() {

@@ -5,11 +5,12 @@ use super::hook;
 use super::policies::InForce;
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statement};
+use crate::error::raise;
 use crate::json::Jsonb;
 use agentq_core::Refusal;
 use agentq_core::policy::{AUTO_APPROVE, AutoApprove, PROPOSAL_CAPS, ProposalCaps, WORKER_POLICY, WorkerPolicy};
 use agentq_core::proposal::{self, Counts, Stopped};
-use pgrx::Uuid;
+use pgrx::{PgSqlErrorCode, Uuid};
 use serde_json::{Value, json};
 
 statement!(COUNTS_LOCK, "sql/counts_lock.sql", [TIMESTAMPTZOID, TEXTARRAYOID]);
@@ -17,6 +18,8 @@ statement!(COUNTS_OPEN, "sql/counts_open.sql", [TIMESTAMPTZOID, TEXTARRAYOID, UU
 statement!(COUNTS_ADD, "sql/counts_add.sql", [TIMESTAMPTZOID, TEXTARRAYOID]);
 statement!(COUNTS_READ, "sql/counts_read.sql", [TIMESTAMPTZOID, TEXTARRAYOID]);
 
+/// How often counters are opened for one proposal.
+const OPEN_TRIES: i32 = 3;
 /// Stands for all sources in the counters.
 const ALL: &str = "*";
 
@@ -78,15 +81,24 @@ impl Rules {
         }
         let at = timestamp(now);
         let mut counts = Counts::default();
-        let lock = |counts: &mut Counts| {
+        let mut lock = || {
             let rows = db.run(&COUNTS_LOCK, &[at.into(), names.clone().into()]);
             let found = rows.len();
             rows.each(|row| counts.take(&row.must::<String>(1), row.must(2)));
             found
         };
-        if lock(&mut counts) < names.len() {
+        // A change of the caps takes the counters away, also while this waits for them.
+        let mut tries = 0;
+        while lock() < names.len() {
+            if tries == OPEN_TRIES {
+                raise(
+                    PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                    "the policy proposal_caps was changed meanwhile",
+                    "Nothing was decided. Propose it again.",
+                )
+            }
+            tries += 1;
             db.run(&COUNTS_OPEN, &[at.into(), names.clone().into(), id.into()]);
-            lock(&mut counts);
         }
         proposal::gate(&self.limits, source, steps, counts)?;
         db.run(&COUNTS_ADD, &[at.into(), names.clone().into()]);

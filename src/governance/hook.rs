@@ -1,17 +1,17 @@
 //! The user's own gate: a function named in the policy proposal_caps, asked about each proposal.
 //!
 //! It never runs with the rights of agentq's owner, but with those of the role that the policy
-//! names. Whoever set the policy must be a member of that role, then and now. While it runs nothing
-//! can be left behind for the rights of the caller: no deferred trigger, no cursor that outlives the
+//! names. Whoever set the policy must be a member of that role, then and now, and so must the owner
+//! of the function, who can change what it does at any time. While it runs nothing can be left behind for the rights of the caller: no deferred trigger, no cursor that outlives the
 //! transaction, no change of role or of a setting.
 
 #![allow(unsafe_code, reason = "changing rights, and running a function with them")]
 
 use super::policies::InForce;
-use crate::db::{self, Db};
+use crate::db::{self, Db, statement};
 use crate::error::raise;
 use crate::json::Jsonb;
-use crate::queue::handlers::{is_member, is_superuser, role_id};
+use crate::queue::handlers::{is_member, is_superuser, role_id, role_name};
 use agentq_core::error::shown;
 use agentq_core::policy::Hook;
 use agentq_core::proposal::{self, Stopped};
@@ -19,6 +19,12 @@ use pgrx::prelude::*;
 use pgrx::{FromDatum, IntoDatum};
 use serde_json::Value;
 use std::ffi::{CStr, CString};
+
+statement!(HOOK_OWNER, "sql/hook_owner.sql", [TEXTOID, TEXTOID]);
+
+/// What helps when the owner of a function has fewer rights than its role.
+pub const OWNER_HINT: &str = "Name a role in hook.role whose rights the owner of the function has, or give the function to \
+                              such an owner: ALTER FUNCTION … OWNER TO …";
 
 /// In the engine, where nobody waits and nobody could cancel it, a hook has this long.
 const LONGEST_MS: i32 = 10_000;
@@ -31,7 +37,7 @@ unsafe extern "C" {
 const STATEMENT_TIMEOUT: i32 = 3;
 
 /// Asks the hook. One that raises an error has not decided anything: the error goes on.
-pub fn ask(_db: &Db, hook: &Hook, caps: &InForce, template: Jsonb, source: &str) -> Result<(), Stopped> {
+pub fn ask(db: &Db, hook: &Hook, caps: &InForce, template: Jsonb, source: &str) -> Result<(), Stopped> {
     let name = format!("{}.{}", hook.schema, hook.function);
     let by = caps.set_by.as_deref().unwrap_or_default();
     let role = hook.role.as_deref().unwrap_or(by);
@@ -43,10 +49,42 @@ pub fn ask(_db: &Db, hook: &Hook, caps: &InForce, template: Jsonb, source: &str)
     if !by_oid.is_some_and(|by| is_member(by, role_oid)) {
         stale(&name, &format!("{}, who set it, is no member of its role \"{}\"", shown(by), shown(role)))
     }
+    let Some(owner) = owner(db, &hook.schema, &hook.function) else {
+        raise(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
+            format!(
+                "the hook {name} of the policy proposal_caps cannot be asked: there is no function {name}(jsonb, text)"
+            ),
+            "Make it again, or take it out of the policy.",
+        )
+    };
+    if !may_run_as(owner, role_oid) {
+        raise(
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!(
+                "the hook {name} of the policy proposal_caps cannot be asked: it belongs to \"{}\", who does not have the \
+                 rights of its role \"{}\"",
+                shown(&role_name(owner)),
+                shown(role)
+            ),
+            OWNER_HINT,
+        )
+    }
     // The names are plain ones: the policy accepts no others.
     let sql = format!("SELECT pg_catalog.to_jsonb(\"{}\".\"{}\"($1, $2))", hook.schema, hook.function);
     let answer = call(&name, &CString::new(sql).unwrap_or_default(), role_oid, template, source);
     proposal::hook_verdict(&name, answer.as_ref())
+}
+
+/// Who owns the function, if it is there.
+pub fn owner(db: &Db, schema: &str, function: &str) -> Option<pg_sys::Oid> {
+    let row = db.run(&HOOK_OWNER, &[schema.into(), function.into()]);
+    (!row.is_empty()).then(|| row.must(1))
+}
+
+/// Whether a function of this owner may run as a role: only if that gives the owner nothing new.
+pub fn may_run_as(owner: pg_sys::Oid, role: pg_sys::Oid) -> bool {
+    is_member(owner, role) && (is_superuser(owner) || !is_superuser(role))
 }
 
 fn stale(name: &str, why: &str) -> ! {

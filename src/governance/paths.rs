@@ -8,26 +8,59 @@ use crate::db::{self, Db, statement};
 use crate::json::Jsonb;
 use agentq_core::Refusal;
 use pgrx::{IntoDatum, pg_sys};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 statement!(PATH_MATCH, "sql/path_match.sql", [JSONBOID, TEXTOID, JSONBOID]);
 statement!(PATH_FIRST, "sql/path_first.sql", [JSONBOID, TEXTOID, JSONBOID]);
 
-/// Refuses a text that is not a path.
+/// Refuses a text that is not a path, or asks for a variable that there is not: that would be an error
+/// each time, which is not passed over as others are.
 pub fn check(what: &str, path: &str) -> Result<(), Refusal> {
     let hint = "Write a path of SQL/JSON, such as $.severity > 3 or $event.subject.";
     let Ok(text) = CString::new(path) else {
         return Err(Refusal::new(format!("{what} has a NUL"), hint));
     };
-    // SAFETY: the input function reads its argument and raises at most an error, which holds nothing
-    // that would have to be released.
+    // SAFETY: the functions read their arguments and raise at most an error, which holds nothing that
+    // would have to be released; the text lives until the end of the statement.
     let read = db::caught(|| unsafe {
-        pgrx::direct_function_call_as_datum(pg_sys::jsonpath_in, &[text.as_c_str().into_datum()]).is_some()
+        let read = pgrx::direct_function_call_as_datum(pg_sys::jsonpath_in, &[text.as_c_str().into_datum()]);
+        let written = pgrx::direct_function_call::<&CStr>(pg_sys::jsonpath_out, &[read]);
+        written.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
     });
-    read.map(drop).map_err(|error| {
-        let shown = agentq_core::error::shown(path);
-        Refusal::new(format!("{what}: \"{shown}\" is not a path: {}", error.message), hint)
-    })
+    let shown = agentq_core::error::shown(path);
+    match read {
+        Err(error) => Err(Refusal::new(format!("{what}: \"{shown}\" is not a path: {}", error.message), hint)),
+        Ok(written) => match variables(&written).into_iter().find(|name| *name != "event") {
+            None => Ok(()),
+            Some(name) => Err(Refusal::new(
+                format!("{what}: \"{shown}\" asks for ${}, which there is not", agentq_core::error::shown(name)),
+                "The event's data are $, as in $.severity, and all else of it is $event, as in $event.subject.",
+            )),
+        },
+    }
+}
+
+/// The variables of a path as the server writes it: each is a `$` and a name in quotes.
+fn variables(written: &str) -> Vec<&str> {
+    let (mut found, mut rest, mut before) = (Vec::new(), written, None);
+    while let Some(at) = rest.find('"') {
+        if at > 0 {
+            before = rest[..at].chars().next_back();
+        }
+        let quoted = &rest[at + 1..];
+        let mut is_escaped = false;
+        let end = quoted.find(|letter| {
+            let ends = letter == '"' && !is_escaped;
+            is_escaped = letter == '\\' && !is_escaped;
+            ends
+        });
+        let end = end.unwrap_or(quoted.len());
+        if before == Some('$') {
+            found.push(&quoted[..end]);
+        }
+        (rest, before) = (quoted.get(end + 1..).unwrap_or_default(), Some('"'));
+    }
+    found
 }
 
 /// An event as paths see it.

@@ -6,13 +6,13 @@
 
 #![allow(unsafe_code, reason = "asking the server who calls")]
 
-use super::{audit, paths};
+use super::{audit, hook, paths};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
 use crate::json::Jsonb;
-use crate::queue::handlers::{check_role, role_name};
+use crate::queue::handlers::{check_role, role_id, role_name};
 use agentq_core::error::shown;
 use agentq_core::policy::{self, PROPOSAL_CAPS, ProposalCaps, REACTION_MATRIX};
 use agentq_core::reaction::{self, Matrix, Pattern};
@@ -28,7 +28,7 @@ statement!(POLICY_STAMP, "sql/policy_stamp.sql", [TEXTOID]);
 statement!(POLICY_LOCK, "sql/policy_lock.sql", [TEXTOID, JSONBOID]);
 statement!(POLICY_SET, "sql/policy_set.sql", [TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, TEXTOID]);
 statement!(POLICY_HISTORY, "sql/policy_history.sql", [TEXTOID, INT4OID]);
-statement!(HOOK_IS_THERE, "sql/hook_is_there.sql", [TEXTOID]);
+statement!(COUNTS_FORGET, "sql/counts_forget.sql", [TIMESTAMPTZOID]);
 
 /// A policy is a rule and no store of data.
 const LARGEST: usize = 1_048_576;
@@ -97,11 +97,23 @@ fn with_role(db: &Db, mut caps: Value, caller: pg_sys::Oid) -> Value {
     let role = hook.role.unwrap_or_else(|| role_name(caller));
     check_role(&role, caller);
     let function = format!("{}.{}", hook.schema, hook.function);
-    if !db.run(&HOOK_IS_THERE, &[format!("{function}(jsonb,text)").into()]).must::<bool>(1) {
+    let Some(owner) = hook::owner(db, &hook.schema, &hook.function) else {
         raise(
             PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
             format!("proposal_caps.hook: there is no function {function}(jsonb, text)"),
             "Make it first. It gets the template and the source, and returns boolean, or jsonb with ok and reason.",
+        )
+    };
+    // Whoever owns the function says what it does, and must not gain rights by that.
+    if !role_id(&role).is_some_and(|role| hook::may_run_as(owner, role)) {
+        raise(
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!(
+                "proposal_caps.hook: {function} belongs to \"{}\", who does not have the rights of the role \"{}\"",
+                shown(&role_name(owner)),
+                shown(&role)
+            ),
+            hook::OWNER_HINT,
         )
     }
     caps["hook"] = json!({"function": function, "role": role});
@@ -120,6 +132,10 @@ fn set(db: &Db, key: &str, value: &Value, reason: Option<&str>, by: &str) -> Jso
     }
     let args = [key.into(), stored.into(), reason.into(), timestamp(now).into(), by.into()];
     let version: i32 = db.run(&POLICY_SET, &args).must(1);
+    if key == PROPOSAL_CAPS {
+        // What passed while there was no cap was not counted: the next proposal counts the day anew.
+        db.run(&COUNTS_FORGET, &[timestamp(now).into()]);
+    }
     audit(db, "policy.changed", key, json!({"key": key, "version": version, "reason": reason, "by": by}), None, now);
     Jsonb::from_value(json!({"ok": true, "code": "set", "key": key, "version": version, "value": value}))
 }

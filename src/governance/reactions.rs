@@ -17,6 +17,8 @@ use crate::db::{self, Caught, Db, statement};
 use crate::error::{OrRaise, raise};
 use crate::events;
 use crate::events::log::{self, Entry};
+use crate::events::seal;
+use crate::flow::missions;
 use crate::json::Jsonb;
 use crate::queue::enqueue::parse_id;
 use crate::queue::hints;
@@ -38,7 +40,9 @@ statement!(
     [TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID]
 );
 statement!(COMMAND_DEPTH, "sql/command_depth.sql", [UUIDOID]);
-statement!(COMMANDS_END, "sql/commands_end.sql", [UUIDARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID]);
+statement!(COMMANDS_END, "sql/commands_end.sql", [UUIDARRAYOID, TIMESTAMPTZOID]);
+statement!(STEP_MISSION, "sql/step_mission.sql", [UUIDOID]);
+statement!(COMPENSATION_MISSION, "sql/compensation_mission.sql", [UUIDOID]);
 statement!(
     REACTION_MAKE,
     "sql/reaction_make.sql",
@@ -71,8 +75,10 @@ pub fn react(now: Micros) -> Reacted {
         let Some(seq) = lock_cursor(db, now) else { return Reacted::default() };
         let (version, matrix) = policies::matrix(db);
         let batch = if matrix.is_idle() { batch.max(IDLE_BATCH) } else { batch };
-        let entries = log::read(db, seq, batch);
-        let Some(last) = entries.last() else { return Reacted::default() };
+        let log::Page { entries, passed, more } = log::read(db, seq, batch);
+        if passed <= seq {
+            return Reacted::default();
+        }
         let max_depth = settings.value(config::MAX_DEPTH).as_i64().unwrap_or(5) as i32;
         let mut reading = Reading { db, version, max_depth, now, tallies: BTreeMap::new() };
         for entry in &entries {
@@ -82,12 +88,12 @@ pub fn react(now: Micros) -> Reacted {
         }
         let queued = reading.write_down();
         note_ends(db, &entries, now);
-        db.run(&CURSOR_MOVE, &[CONSUMER.into(), last.seq.into(), timestamp(now).into()]);
+        db.run(&CURSOR_MOVE, &[CONSUMER.into(), passed.into(), timestamp(now).into()]);
         if queued > 0 {
             // The engine need not wait until the next chore is due.
             hints::stir();
         }
-        Reacted { events: entries.len() as i64, queued, more: entries.len() as i64 == batch }
+        Reacted { events: entries.len() as i64, queued, more }
     })
 }
 
@@ -95,7 +101,7 @@ pub fn react(now: Micros) -> Reacted {
 fn is_at_the_end(db: &Db) -> bool {
     let row = db.run(&CURSOR_READ, &[CONSUMER.into()]);
     let seq = if row.is_empty() { 0 } else { row.must(1) };
-    log::read(db, seq, 1).is_empty()
+    seal::last_seq(db) <= seq
 }
 
 /// How far the log was read. None: another session reads it now.
@@ -112,18 +118,14 @@ fn lock_cursor(db: &Db, now: Micros) -> Option<i64> {
     })
 }
 
-/// The end of a mission is the end of the command that started it.
+/// The end of a mission is the end of the command that started it. An event only says where to look:
+/// anybody may write one, and how a mission ended stands in its row.
 fn note_ends(db: &Db, entries: &[Entry], now: Micros) {
-    let (mut missions, mut states) = (Vec::new(), Vec::new());
-    for entry in entries {
-        let Some(state) = entry.event_kind.strip_prefix("mission.") else { continue };
-        if let ("succeeded" | "failed" | "cancelled", Some(mission)) = (state, mission_of(entry)) {
-            missions.push(mission);
-            states.push(state.to_owned());
-        }
-    }
+    let ends = ["mission.succeeded", "mission.failed", "mission.cancelled"];
+    let missions: Vec<Uuid> =
+        entries.iter().filter(|entry| ends.contains(&entry.event_kind.as_str())).filter_map(mission_of).collect();
     if !missions.is_empty() {
-        db.run(&COMMANDS_END, &[missions.into(), states.into(), timestamp(now).into()]);
+        db.run(&COMMANDS_END, &[missions.into(), timestamp(now).into()]);
     }
 }
 
@@ -165,10 +167,10 @@ impl Reading<'_> {
     fn weigh(&mut self, entry: &Entry, pattern: &Pattern) {
         let last_at = self.last_at(&pattern.name);
         let weighed = db::attempt(|| self.fate(entry, pattern, last_at));
-        if let Err(error) = &weighed {
+        let told = weighed.as_ref().err().is_some_and(|error| {
             pass_on(error);
-            self.fail(entry, pattern, &error.message);
-        }
+            self.fail(entry, pattern, &error.message)
+        });
         let tally = self.tallies.entry(pattern.name.clone()).or_default();
         match weighed {
             Ok(Fate::None) => {}
@@ -180,7 +182,8 @@ impl Reading<'_> {
                 tally.queued += 1;
                 tally.last_at = tally.last_at.max(Some(entry.event_at));
             }
-            Err(_) => tally.failed += 1,
+            Err(_) if told => tally.failed += 1,
+            Err(_) => tally.too_deep += 1,
         }
     }
 
@@ -235,13 +238,35 @@ impl Reading<'_> {
     /// How many times over the loop itself has caused an event: as deep as the command whose mission
     /// or decision it is about.
     fn depth_of(&self, entry: &Entry) -> i32 {
-        let of_mission =
-            mission_of(entry).and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).get::<i32>(1));
+        let mission = mission_of(entry).or_else(|| self.mission_of_job(entry));
+        let of_mission = mission.and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).get::<i32>(1));
         let own = ["proposal.", "reaction."].iter().any(|room| entry.event_kind.starts_with(room));
         of_mission.unwrap_or_else(|| {
             let told = entry.payload.get("depth").filter(|_| own).and_then(Value::as_i64);
             told.map_or(0, |depth| depth.clamp(0, 1_000) as i32)
         })
+    }
+
+    /// The mission of whose step, or of whose compensation, an event of a job tells. The job itself may
+    /// be gone by now.
+    fn mission_of_job(&self, entry: &Entry) -> Option<Uuid> {
+        if !entry.event_kind.starts_with("job.") {
+            return None;
+        }
+        let hook = entry.payload.get("on_end").and_then(Value::as_str).and_then(|hook| hook.strip_prefix("mission:"));
+        match hook.and_then(|about| parse_id(about.split(':').next()?)) {
+            Some(step) => {
+                let row = self.db.run(&STEP_MISSION, &[step.into()]);
+                (!row.is_empty()).then(|| row.must(1))
+            }
+            None => {
+                let job = parse_id(&entry.subject)?;
+                missions::mission_of_job(self.db, job).map(|(mission, _)| mission).or_else(|| {
+                    let row = self.db.run(&COMPENSATION_MISSION, &[job.into()]);
+                    (!row.is_empty()).then(|| row.must(1))
+                })
+            }
+        }
     }
 
     /// Writes a reaction. False: the event, or another with the same key, has one.
@@ -272,10 +297,17 @@ impl Reading<'_> {
         !self.db.run(&REACTION_MAKE, &args).is_empty()
     }
 
-    fn fail(&self, entry: &Entry, pattern: &Pattern, error: &str) {
+    /// Notes an error and tells of it. False: it was noted only, because the loop has caused the event
+    /// itself, and to tell of it would go on for ever.
+    fn fail(&self, entry: &Entry, pattern: &Pattern, error: &str) -> bool {
         let depth = self.depth_of(entry) + 1;
+        if depth > self.max_depth {
+            self.make(entry, pattern, "skipped", json!({"event": envelope(entry)}), Some(error), None, depth);
+            return false;
+        }
         self.make(entry, pattern, "failed", json!({"event": envelope(entry)}), Some(error), None, depth);
         tell_failed(self.db, &pattern.name, entry.event_id, error, depth, self.now);
+        true
     }
 
     /// Adds the tallies to those of the patterns; returns how many reactions were queued.

@@ -1,6 +1,6 @@
 //! The live feed: the engine seals what is committed, and tells listeners.
 
-use crate::engine::{database, eventually};
+use crate::engine::{database, engine_cluster, eventually, running};
 use crate::{assert_sound, each, emit};
 use agentq_tests::{Session, Value};
 use postgres::fallible_iterator::FallibleIterator;
@@ -101,4 +101,28 @@ fn the_engine_makes_partitions_when_somebody_uses_events_and_not_before() {
     let failures = s.count("agentq.v_engine_chore WHERE failures > 0");
     assert_eq!(failures, 0);
     assert_sound(&mut s);
+}
+
+#[test]
+fn two_databases_whose_numbers_fall_on_one_place_do_not_push_each_other_out() {
+    let cluster = engine_cluster("feed-neighbours", &[]);
+    let db = running(cluster.database());
+    let mut s = db.session();
+    emit(&mut s, "a", "x");
+    eventually("it has its place", || s.count("agentq.event_log") == 1);
+    s.call("fn_engine_chore_set('seal_events', p_enabled => false)");
+    let number: i64 =
+        s.text("SELECT oid FROM pg_database WHERE datname = current_database()").parse().expect("a number");
+    cluster
+        .session("postgres")
+        .run(&format!("CREATE DATABASE neighbour TEMPLATE agentq_template OID = {}", number + 1024 * 100));
+    emit(&mut s, "b", "x");
+    // The neighbour's engine looks whether there is anything to seal there.
+    let mut neighbour = cluster.session("neighbour");
+    neighbour.call("fn_engine_chore_set('seal_events', p_every_seconds => 0.1)");
+    let looked = "SELECT coalesce(max(runs), 0) > 3 FROM agentq.v_engine_chore WHERE chore = 'seal_events'";
+    eventually("the neighbour has looked", || neighbour.text(looked) == "t");
+    s.call("fn_engine_chore_set('seal_events', p_enabled => true)");
+    eventually("it has its place", || s.count("agentq.event_log") == 2);
+    assert_eq!(neighbour.count("agentq.event_seal"), 0, "nobody uses events there");
 }

@@ -96,6 +96,27 @@ fn what_does_not_fit_into_one_turn_is_sealed_in_several() {
 }
 
 #[test]
+fn as_many_events_as_a_turn_seals_do_not_hold_up_the_next_one() {
+    let db = database();
+    let mut s = db.session();
+    let mut after = 0;
+    // The first time all events are gone through, the second time those that are new.
+    for round in 0..2 {
+        s.run("SELECT agentq.fn_event_emit('many', n::text) FROM generate_series(1, 2000) n");
+        for _ in 0..3 {
+            let read = s.call(&format!("fn_event_read({after}, 1000)"));
+            after = read["next_after"].as_i64().expect("a place");
+        }
+        assert_eq!(after, 2001 * round + 2000);
+        emit(&mut s, "one more", "x");
+        let read = s.call(&format!("fn_event_read({after}, 10, interval '2 s')"));
+        assert_eq!(each(&read, "event_kind"), ["one more"], "round {round}");
+        after += 1;
+    }
+    assert_sound(&mut s);
+}
+
+#[test]
 fn one_seals_at_a_time_and_others_do_not_wait_for_it() {
     let db = database();
     let (mut sealer, mut s) = (db.session(), db.session());

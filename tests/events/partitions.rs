@@ -1,7 +1,7 @@
 //! Partitions: made ahead, dropped when their time is over.
 
-use crate::helpers::expect;
-use crate::{emit, seal};
+use crate::helpers::{expect, until_someone_waits};
+use crate::{assert_sound, emit, seal};
 use agentq_tests::{Session, database};
 
 const DAY: i64 = 86_400;
@@ -23,11 +23,15 @@ fn the_partitions_of_the_next_days_are_made_once_and_events_go_there() {
     let mut s = db.session();
     keep(&mut s);
     let made = parts(&mut s, "usual");
-    assert_eq!(made.len(), 8, "today and the week after: {made:?}");
+    assert_eq!(made.len(), 7, "the week after today: {made:?}");
     let audits = parts(&mut s, "audit").len();
     assert!((1..=2).contains(&audits), "audits are divided by months: {audits}");
     keep(&mut s);
     assert_eq!(parts(&mut s, "usual"), made);
+    // What may be written at this very moment gets no partition: the event would be refused.
+    let present = "agentq.v_event_partition WHERE holds = 'event' AND lower::timestamptz <= now()";
+    assert_eq!(s.count(present), 0);
+    s.shift_clock(DAY);
     emit(&mut s, "a", "x");
     s.call(r#"fn_event_emit('b', 'x', p_options => '{"purpose": "audit"}')"#);
     s.call(r#"fn_event_emit('c', 'x', p_options => '{"purpose": "agent_step"}')"#);
@@ -38,7 +42,7 @@ fn the_partitions_of_the_next_days_are_made_once_and_events_go_there() {
     );
     s.shift_clock(3 * DAY);
     keep(&mut s);
-    assert_eq!(parts(&mut s, "usual").len(), 11);
+    assert_eq!(parts(&mut s, "usual").len(), 10);
 }
 
 #[test]
@@ -48,7 +52,7 @@ fn without_a_partition_an_event_goes_to_the_rest_and_stays_there() {
     emit(&mut s, "early", "x");
     keep(&mut s);
     let made = parts(&mut s, "usual");
-    assert_eq!(made.len(), 7, "today has no partition any more, since the rest has events of today");
+    assert_eq!(made.len(), 7, "today has none");
     emit(&mut s, "still today", "x");
     assert_eq!(s.count("agentq.event_usual_rest"), 2);
     // Nobody has looked for a month.
@@ -65,13 +69,14 @@ fn what_has_outlived_its_time_goes_by_whole_partitions_and_the_log_stays_sound()
     let db = database();
     let mut s = db.session();
     keep(&mut s);
+    s.shift_clock(DAY);
     for _ in 0..3 {
         s.call(r#"fn_event_emit('old', 'x', p_options => '{"dedupe_key": "k"}')"#);
         s.call(r#"fn_event_emit('audit', 'x', p_options => '{"purpose": "audit"}')"#);
     }
-    s.shift_clock(5 * DAY);
+    s.shift_clock(6 * DAY);
     emit(&mut s, "younger", "x");
-    s.shift_clock(32 * DAY);
+    s.shift_clock(33 * DAY);
     // Not sealed yet: it gets its place before it goes.
     keep(&mut s);
     assert_eq!(
@@ -146,6 +151,7 @@ fn days_and_months_do_not_overlap_when_the_time_to_keep_changes() {
         s.call(&format!("fn_config_set('events.retention_days', '{keep_days}')"));
         s.shift_clock(days * DAY);
         keep(&mut s);
+        s.shift_clock((days + 1) * DAY);
         emit(&mut s, "a", &days.to_string());
     }
     assert_eq!(s.count("agentq.event_usual_rest"), 0, "each had its partition");
@@ -156,6 +162,7 @@ fn a_part_of_the_log_goes_when_all_its_events_are_over_and_the_chain_goes_on() {
     let db = database();
     let mut s = db.session();
     keep(&mut s);
+    s.shift_clock(DAY);
     emit(&mut s, "old", "x");
     seal(&mut s);
     // As if there had been nearly a million more.
@@ -167,7 +174,11 @@ fn a_part_of_the_log_goes_when_all_its_events_are_over_and_the_chain_goes_on() {
     let logs = "SELECT partition FROM agentq.v_event_partition WHERE holds = 'log' ORDER BY 1";
     assert_eq!(s.texts(logs), ["event_log_audit_1", "event_log_usual_0", "event_log_usual_1"]);
     expect(&mut s, "sound", "fn_event_verify()");
-    s.shift_clock(32 * DAY);
+    // Their time is over, and the day is not: while an event is there, its place is, too.
+    s.shift_clock(31 * DAY + 30);
+    keep(&mut s);
+    assert_eq!(s.texts(logs), ["event_log_audit_1", "event_log_usual_0", "event_log_usual_1"]);
+    s.shift_clock(33 * DAY);
     emit(&mut s, "young", "x");
     keep(&mut s);
     assert_eq!(s.texts(logs), ["event_log_audit_1", "event_log_usual_1"]);
@@ -193,4 +204,50 @@ fn partitions_wait_for_nobody_for_long() {
     keep(&mut s);
     assert_eq!(parts(&mut s, "usual").len(), 7);
     db.assert_sound();
+}
+
+#[test]
+fn an_event_gets_its_place_before_it_is_dropped_also_behind_one_that_takes_several_turns() {
+    let db = database();
+    let mut s = db.session();
+    keep(&mut s);
+    emit(&mut s, "first", "x");
+    seal(&mut s);
+    s.shift_clock(DAY);
+    s.run("SELECT agentq.fn_event_emit('many', n::text) FROM generate_series(1, 2500) n");
+    // One turn: the rest of them is what the next goes on with.
+    s.call("fn_event_read(1, 1)");
+    assert_eq!(s.text("SELECT target IS NOT NULL FROM agentq.event_seal"), "t");
+    let last = emit(&mut s, "last", "x");
+    s.shift_clock(33 * DAY);
+    keep(&mut s);
+    assert_eq!(s.count("agentq.event WHERE event_kind IN ('many', 'last')"), 0, "their time is over");
+    assert_eq!(s.count(&format!("agentq.event_log WHERE event_id = '{last}'")), 1);
+    seal(&mut s);
+    assert_sound(&mut s);
+}
+
+#[test]
+fn an_event_that_is_committed_while_its_partition_waits_to_be_dropped_gets_its_place() {
+    let db = database();
+    let (mut late, mut s) = (db.session(), db.session());
+    keep(&mut s);
+    late.shift_clock(DAY);
+    late.run("BEGIN");
+    let last = emit(&mut late, "late", "x");
+    let mut keeper = db.session();
+    keeper.shift_clock(33 * DAY);
+    let kept = std::thread::spawn(move || {
+        keep(&mut keeper);
+        keeper
+    });
+    until_someone_waits(&mut s);
+    late.run("COMMIT");
+    let mut keeper = kept.join().expect("it goes on");
+    // It may have given up before; then this is the next time.
+    keep(&mut keeper);
+    assert_eq!(s.count("agentq.event WHERE event_kind = 'late'"), 0, "its time is over");
+    assert_eq!(s.count(&format!("agentq.event_log WHERE event_id = '{last}'")), 1);
+    seal(&mut s);
+    assert_sound(&mut s);
 }

@@ -142,6 +142,15 @@ fn whatever_is_changed_in_the_log_is_found() {
 }
 
 #[test]
+fn the_last_row_of_a_chain_is_held_against_what_the_chain_remembers() {
+    // As if the row had been altered together with its own hash.
+    for (chain, seq) in [("usual", 10), ("audit", 8)] {
+        let change = format!("UPDATE agentq.event_chain SET last_hash = sha256('x') WHERE chain = '{chain}'");
+        assert_found(&change, "altered", "log", seq);
+    }
+}
+
+#[test]
 fn a_part_of_the_log_can_be_checked_alone() {
     let db = database();
     let mut s = sealed(&db);

@@ -342,6 +342,71 @@ fn a_hook_has_the_rights_of_its_role_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn whoever_owns_a_hook_gains_no_rights_by_it() {
+    let db = database();
+    let mut s = db.session();
+    let (role, other) = (format!("gov_owner_{}", db.name), format!("gov_other_{}", db.name));
+    drop((db.session_of(&role), db.session_of(&other)));
+    s.run(&format!(
+        "CREATE SCHEMA ops AUTHORIZATION \"{role}\";
+         GRANT USAGE ON SCHEMA ops TO PUBLIC;
+         SET ROLE \"{role}\";
+         CREATE FUNCTION ops.gate(jsonb, text) RETURNS boolean LANGUAGE sql AS $$ SELECT true $$;
+         RESET ROLE"
+    ));
+    let set = |role: &str| {
+        format!(
+            r#"SELECT agentq.fn_policy_set('proposal_caps', '{{"hook": {{"function": "ops.gate", "role": "{role}"}}}}')"#
+        )
+    };
+    // The owner can change what it does at any time, and would then act as the superuser who set it.
+    let plain = r#"SELECT agentq.fn_policy_set('proposal_caps', '{"hook": "ops.gate"}')"#;
+    refused(&mut s, plain, "42501", "who does not have the rights of the role \"postgres\"");
+    refused(&mut s, &set(&other), "42501", "who does not have the rights of the role");
+    // A member of a superuser's role is none yet.
+    s.run(&format!("GRANT postgres TO \"{role}\""));
+    refused(&mut s, plain, "42501", "who does not have the rights of the role \"postgres\"");
+    s.run(&format!("REVOKE postgres FROM \"{role}\""));
+    s.run(&set(&role));
+    propose(&mut s, "pending", "a", "api", &template(&["x"]));
+    s.run(&format!("GRANT \"{other}\" TO \"{role}\""));
+    s.run(&set(&other));
+    propose(&mut s, "pending", "b", "api", &template(&["x"]));
+    // It is asked again each time.
+    s.run(&format!("REVOKE \"{other}\" FROM \"{role}\""));
+    let create = |key: &str| format!("SELECT agentq.fn_proposal_create('{key}', 'api', '{}')", template(&["x"]));
+    refused(&mut s, &create("c"), "42501", "cannot be asked: it belongs to");
+    s.run("ALTER FUNCTION ops.gate(jsonb, text) OWNER TO postgres");
+    propose(&mut s, "pending", "d", "api", &template(&["x"]));
+    s.run("DROP FUNCTION ops.gate(jsonb, text)");
+    refused(&mut s, &create("e"), "42883", "there is no function ops.gate(jsonb, text)");
+}
+
+#[test]
+fn a_cap_that_is_taken_out_and_set_again_counts_what_passed_meanwhile() {
+    let db = database();
+    let mut s = db.session();
+    policy(&mut s, "proposal_caps", json!({"daily_limit": 5}));
+    propose(&mut s, "pending", "a", "api", &template(&["x"]));
+    policy(&mut s, "proposal_caps", json!({}));
+    propose(&mut s, "pending", "b", "api", &template(&["x"]));
+    policy(&mut s, "proposal_caps", json!({"daily_limit": 2}));
+    propose(&mut s, "rejected", "c", "api", &template(&["x"]));
+    // Who waits for a counter that goes away opens it anew.
+    policy(&mut s, "proposal_caps", json!({"daily_limit": 3}));
+    propose(&mut s, "pending", "d", "api", &template(&["x"]));
+    let mut b = db.session();
+    s.run("BEGIN");
+    policy(&mut s, "proposal_caps", json!({"daily_limit": 4}));
+    let other = std::thread::spawn(move || propose(&mut b, "rejected", "e", "api", &template(&["x"])));
+    until_someone_waits(&mut db.session());
+    s.run("COMMIT");
+    other.join().expect("it goes by the cap of 3");
+    propose(&mut s, "pending", "f", "api", &template(&["x"]));
+    propose(&mut s, "rejected", "g", "api", &template(&["x"]));
+}
+
+#[test]
 fn a_proposal_that_makes_no_sense_is_refused() {
     let db = database();
     let mut s = db.session();

@@ -1,7 +1,7 @@
 //! Reactions: which events call for one, and that each event is read once.
 
-use crate::helpers::{eventually, expect};
-use crate::loops::{approve_all, emit, pattern, policy, reactions, seal, tick};
+use crate::helpers::{eventually, expect, text};
+use crate::loops::{approve_all, emit, pattern, policy, propose, reactions, refused, seal, template, tick};
 use agentq_tests::{database, json};
 
 #[test]
@@ -171,6 +171,103 @@ fn the_loop_does_not_feed_itself_for_ever() {
     assert!(s.count("agentq.reaction WHERE status = 'skipped' AND reason LIKE '%caused this event itself%'") > 0);
     assert_eq!(s.text("SELECT max(depth) FROM agentq.v_proposal"), "3");
     db.assert_sound();
+}
+
+#[test]
+fn a_condition_that_always_fails_is_not_told_of_for_ever() {
+    let db = database();
+    let mut s = db.session();
+    for path in ["$payload.x == 1", "$.a ? (@ > $b.\"c\").d == 1"] {
+        let matrix = json!([pattern("odd", "*", json!({"when": path}))]);
+        let sql = format!("SELECT agentq.fn_policy_set('reaction_matrix', '{matrix}')");
+        refused(&mut s, &sql, "22023", "which there is not");
+    }
+    // An error that nobody foresees, in every event: also in those that tell of it.
+    let when = r#""2026-01-01".datetime() < "2026-01-01 12:00:00+00".datetime()"#;
+    policy(&mut s, "reaction_matrix", json!([pattern("odd", "*", json!({"when": when}))]));
+    s.call("fn_config_set('governance.max_depth', '3')");
+    emit(&mut s, "start", json!({}), json!({}));
+    let mut turns = 0;
+    eventually("the loop comes to rest", || {
+        turns += 1;
+        assert!(turns < 20, "{:?}", reactions(&mut s).len());
+        tick(&mut s)["triggerResult"]["events"] == 0
+    });
+    assert!(s.count("agentq.event WHERE event_kind = 'reaction.failed'") > 0);
+    assert_eq!(s.text("SELECT max(depth) FROM agentq.reaction WHERE status = 'failed'"), "3");
+    assert!(s.count("agentq.reaction WHERE status = 'skipped' AND depth = 4") > 0);
+}
+
+#[test]
+fn a_failure_of_the_loops_own_job_is_as_deep_as_its_mission() {
+    let db = database();
+    let mut s = db.session();
+    policy(&mut s, "reaction_matrix", json!([pattern("again", "job.dead_lettered", json!({}))]));
+    policy(&mut s, "worker_policy", json!({"max_retries": 0}));
+    approve_all(&mut s, &["noop"]);
+    s.call("fn_config_set('governance.max_depth', '2')");
+    s.call("fn_job_enqueue('noop', p_max_attempts => 1)");
+    let mut failed = 0;
+    loop {
+        let job = s.call("fn_job_claim('worker', 'noop', 60)");
+        if job["code"] != "claimed" {
+            break;
+        }
+        failed += 1;
+        assert!(failed < 10, "it goes on for ever");
+        let id = text(&job, "job_id");
+        expect(&mut s, "dead_letter", &format!("fn_job_fail_or_retry('{id}', 'worker', 'no')"));
+        tick(&mut s);
+        tick(&mut s);
+    }
+    assert_eq!(failed, 3, "the first one, and one for each level");
+    assert_eq!(s.texts("SELECT status || depth FROM agentq.reaction ORDER BY depth"), ["done1", "done2", "skipped3"]);
+    assert_eq!(
+        s.count("agentq.event WHERE event_kind = 'job.dead_lettered' AND payload->>'on_end' LIKE 'mission:%'"),
+        2
+    );
+}
+
+#[test]
+fn a_forged_end_of_a_mission_ends_no_proposal() {
+    let db = database();
+    let mut s = db.session();
+    approve_all(&mut s, &["noop"]);
+    let made = propose(&mut s, "auto_approved", "a", "api", &template(&["noop"]));
+    let mission = text(&made, "mission_id");
+    emit(&mut s, "mission.succeeded", json!({"mission_id": mission}), json!({"mission_id": mission}));
+    tick(&mut s);
+    tick(&mut s);
+    assert_eq!(s.text("SELECT state || (finished_at IS NULL) FROM agentq.v_proposal"), "auto_approvedtrue");
+    s.call(&format!("fn_mission_cancel('{mission}')"));
+    tick(&mut s);
+    tick(&mut s);
+    assert_eq!(s.text("SELECT state FROM agentq.v_proposal"), "cancelled");
+}
+
+#[test]
+fn events_that_were_dropped_are_passed_over_in_steps() {
+    let db = database();
+    let mut s = db.session();
+    policy(&mut s, "reaction_matrix", json!([pattern("all", "e", json!({}))]));
+    s.call("fn_config_set('governance.event_batch', '5')");
+    tick(&mut s);
+    s.run("SELECT agentq.fn_event_emit('gone', n::text) FROM generate_series(1, 1900) n");
+    seal(&mut s);
+    s.run("SET session_replication_role = replica; DELETE FROM agentq.event WHERE event_kind = 'gone'; RESET session_replication_role");
+    let cursor = "SELECT seq FROM agentq.event_cursor WHERE consumer = 'react'";
+    let before: i64 = s.text(cursor).parse().expect("a place");
+    // One look brings the cursor on, though it finds nothing.
+    s.call("fn_engine_tick('react')");
+    let after: i64 = s.text(cursor).parse().expect("a place");
+    assert!(after > before, "{before} {after}");
+    emit(&mut s, "e", json!({}), json!({}));
+    seal(&mut s);
+    for _ in 0..5 {
+        s.call("fn_engine_tick('react')");
+    }
+    assert_eq!(s.count("agentq.reaction WHERE pattern = 'all'"), 1);
+    assert_eq!(s.text(cursor), s.text("SELECT last_seq FROM agentq.event_seal"));
 }
 
 #[test]

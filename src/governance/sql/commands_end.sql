@@ -1,3 +1,4 @@
-UPDATE agentq.command c SET state = e.state, finished_at = $3, updated_at = $3
-FROM unnest($1, $2) AS e(mission_id, state)
-WHERE c.mission_id = e.mission_id AND c.finished_at IS NULL
+UPDATE agentq.command c SET state = m.status, finished_at = $2, updated_at = $2
+FROM agentq.mission m
+WHERE m.mission_id = ANY ($1) AND m.status IN ('succeeded', 'failed', 'cancelled')
+  AND c.mission_id = m.mission_id AND c.finished_at IS NULL

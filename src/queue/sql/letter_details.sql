@@ -16,4 +16,4 @@ FROM agentq.job j
 WHERE d.dead_letter_id = $1 AND j.job_id = d.job_id
 RETURNING jsonb_build_object('job_id', d.job_id, 'dead_letter_id', d.dead_letter_id, 'job_kind', d.job_kind,
     'queue', d.queue, 'reason', d.reason, 'error_class', d.error_class, 'attempts', d.attempts,
-    'error', left(d.final_error, 500))
+    'error', left(d.final_error, 500)) || jsonb_strip_nulls(jsonb_build_object('on_end', to_jsonb(j)->>'on_end'))

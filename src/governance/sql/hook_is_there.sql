@@ -1,1 +1,0 @@
-SELECT to_regprocedure($1) IS NOT NULL
