@@ -762,14 +762,19 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION agentq.fn_event_partition_drop(text, text, timestamptz) IS 'Drops a partition, or empties a rest, whose events have outlived their time.';
 
--- Drops the oldest part of a chain, if all its events have outlived their time.
+-- Drops the oldest part of a chain, if all its events have outlived their time and are gone: an event that
+-- is there without its place would get another one after a restore.
 CREATE FUNCTION agentq.fn_event_log_drop(p_class text, p_horizon timestamptz) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
 DECLARE
     v_name text;
     v_last record;
     v_is_needed boolean;
+    v_horizon timestamptz;
 BEGIN
+    EXECUTE format('SELECT min(event_at) FROM agentq.%I', 'event_' || p_class || '_rest') INTO v_horizon;
+    SELECT least(p_horizon, v_horizon, min(CASE WHEN v.holds = 'event' THEN v.lower::timestamptz END)) INTO v_horizon
+    FROM agentq.v_event_partition v WHERE v.class = p_class;
     SELECT v.partition INTO v_name FROM agentq.v_event_partition v JOIN agentq.event_chain c ON c.chain = v.class
     WHERE v.class = p_class AND CASE WHEN v.holds = 'log' THEN v.upper::bigint END <= c.last_seq
     ORDER BY CASE WHEN v.holds = 'log' THEN v.lower::bigint END LIMIT 1;
@@ -777,21 +782,21 @@ BEGIN
         RETURN NULL;
     END IF;
     EXECUTE format('SELECT place, hash, event_at FROM agentq.%I ORDER BY seq DESC LIMIT 1', v_name) INTO v_last;
-    IF v_last.event_at >= p_horizon THEN
+    IF v_last.event_at >= v_horizon THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT EXISTS (SELECT FROM agentq.%I WHERE event_at >= $1)', v_name) INTO v_is_needed USING p_horizon;
+    EXECUTE format('SELECT EXISTS (SELECT FROM agentq.%I WHERE event_at >= $1)', v_name) INTO v_is_needed USING v_horizon;
     IF v_is_needed THEN
         RETURN NULL;
     END IF;
     UPDATE agentq.event_chain
     SET first_place = coalesce(v_last.place + 1, first_place), first_hash = coalesce(v_last.hash, first_hash),
-        dropped_before = greatest(dropped_before, p_horizon)
+        dropped_before = greatest(dropped_before, v_horizon)
     WHERE chain = p_class;
     EXECUTE format('DROP TABLE agentq.%I', v_name);
     RETURN v_name;
 END $$;
-COMMENT ON FUNCTION agentq.fn_event_log_drop(text, timestamptz) IS 'Drops the oldest part of a chain if all its events have outlived their time; its name, or NULL.';
+COMMENT ON FUNCTION agentq.fn_event_log_drop(text, timestamptz) IS 'Drops the oldest part of a chain if all its events have outlived their time and are gone; its name, or NULL.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.event_chain', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.event_seal', '');
