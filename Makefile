@@ -2,10 +2,10 @@
 # Everything private (server, data, logs) lives in $AGENTQ_HOME, by default ./.private.
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop psql test lint install installcheck package bench
+.PHONY: help run stop psql test lint install installcheck package bench torture soak ha-demo
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Build agentq, start a private PostgreSQL with it, play the demo and leave the server up (AGENTQ_PORT chooses the port).
 	@scripts/bootstrap
@@ -42,6 +42,21 @@ package: ## Make target/package/agentq-*.tar.gz, the files to unpack on a machin
 	@scripts/bootstrap
 	@scripts/prefix
 	@scripts/package
+
+torture: ## Kill, crash, fill, cancel and upgrade under load for ten minutes, and count what was lost (MINUTES=n).
+	@scripts/bootstrap
+	@scripts/build
+	@scripts/torture
+
+ha-demo: ## Show a failover with Patroni and etcd: kill -9 of the leader under load, and what becomes of the work.
+	@scripts/bootstrap --test
+	@scripts/build
+	@scripts/ha-demo
+
+soak: ## Let an hour's worth of jobs pass in minutes, and see that memory, files, tables and dead rows stay flat.
+	@scripts/bootstrap
+	@scripts/build
+	@scripts/torture soak
 
 bench: ## Run the benchmark on a private cluster (QUICK=1 for a short one, PEERS=1 with other people's queues).
 	@scripts/bootstrap

@@ -75,7 +75,20 @@ pub struct Db(());
 
 /// Runs `work` with a connection. What it returns must not point into rows.
 pub fn connect<R>(work: impl FnOnce(&Db) -> R) -> R {
-    Spi::connect(|_| work(&Db(())))
+    plainly(|| Spi::connect(|_| work(&Db(()))))
+}
+
+/// Runs `work`. In a transaction that keeps one snapshot the server refuses to act on rows that have changed since; it
+/// is said in our words that this happened, and what to do.
+fn plainly<R>(work: impl FnOnce() -> R) -> R {
+    PgTryBuilder::new(AssertUnwindSafe(work))
+        .catch_when(PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, |error| match error {
+            CaughtError::PostgresError(report) if crate::error::is_of_server(&report) => {
+                crate::error::changed_meanwhile(report.message())
+            }
+            error => error.rethrow(),
+        })
+        .execute()
 }
 
 /// Runs `work` with a connection, and hands its answer out of it.
@@ -107,7 +120,7 @@ pub fn with_own_names<R>(work: impl FnOnce() -> R) -> R {
     unsafe {
         let mut path = pg_sys::OverrideSearchPath { addCatalog: true, ..Default::default() };
         pg_sys::PushOverrideSearchPath(&mut path);
-        let result = work();
+        let result = plainly(work);
         pg_sys::PopOverrideSearchPath();
         result
     }
@@ -146,6 +159,7 @@ unsafe fn set_locally(name: &CStr, value: &CStr) {
 pub struct Caught {
     pub code: PgSqlErrorCode,
     pub message: String,
+    pub hint: String,
 }
 
 /// Runs `work`; an error is returned.
@@ -154,7 +168,8 @@ pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
         CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)
         | CaughtError::RustPanic { ereport: report, .. } => {
-            Err(Caught { code: report.sql_error_code(), message: report.message().to_owned() })
+            let hint = report.hint().unwrap_or_default().to_owned();
+            Err(Caught { code: report.sql_error_code(), message: report.message().to_owned(), hint })
         }
     };
     PgTryBuilder::new(AssertUnwindSafe(|| Ok(work()))).catch_others(read).catch_rust_panic(read).execute()
@@ -216,11 +231,20 @@ pub fn is_in_transaction_block() -> bool {
     unsafe { pg_sys::IsTransactionBlock() }
 }
 
-/// The role that opened the session: who acts, whatever the function's own rights are.
+thread_local!(static ACTING: Cell<Option<pg_sys::Oid>> = const { Cell::new(None) });
+
+/// Says for whom a session of the engine's acts from now on: the role of a handler, or again nobody.
+pub fn act_as(role: Option<pg_sys::Oid>) {
+    ACTING.set(role);
+}
+
+/// The role that opened the session: who acts, whatever the function's own rights are. While a handler
+/// runs, its role, or all that it does would be the superuser's whose session the engine uses.
 pub fn session_user() -> String {
     // SAFETY: the name of a role that exists, in memory of the caller's context.
     unsafe {
-        let name = pg_sys::GetUserNameFromId(pg_sys::GetSessionUserId(), false);
+        let role = ACTING.get().unwrap_or_else(|| pg_sys::GetSessionUserId());
+        let name = pg_sys::GetUserNameFromId(role, false);
         CStr::from_ptr(name).to_string_lossy().into_owned()
     }
 }

@@ -1,13 +1,42 @@
 //! One way to turn a refusal into a PostgreSQL error: what was wrong, with which value, what to do.
 
 use agentq_core::Refusal;
-use pgrx::pg_sys::panic::ErrorReport;
+use agentq_core::error::clipped;
+use pgrx::pg_sys::panic::{ErrorReport, ErrorReportWithLevel};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
+
+/// What errors of agentq name as the function that they come from.
+const NAME: &str = "agentq";
 
 /// Raises an error with a HINT. Never returns.
 pub fn raise(code: PgSqlErrorCode, message: impl Into<String>, hint: impl Into<String>) -> ! {
-    ErrorReport::new(code, message.into(), "agentq").set_hint(hint.into()).report(PgLogLevel::ERROR);
+    let (message, hint) = (clipped(message.into()), clipped(hint.into()));
+    ErrorReport::new(code, message, NAME).set_hint(hint).report(PgLogLevel::ERROR);
     unreachable!("an ERROR does not return")
+}
+
+/// Raises a serialization failure: the way out is to run the transaction again.
+pub fn run_again(message: impl Into<String>) -> ! {
+    raise(PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, message, "Run the transaction again.")
+}
+
+/// Says in place of the server that this transaction, which keeps one snapshot, came too late; `detail` is what the
+/// server said.
+pub fn changed_meanwhile(detail: &str) -> ! {
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        "another session has changed what this transaction has seen",
+        NAME,
+    )
+    .set_detail(clipped(detail.to_owned()))
+    .set_hint("Run the transaction again: a single call, just once more. READ COMMITTED sees the change and goes on.")
+    .report(PgLogLevel::ERROR);
+    unreachable!("an ERROR does not return")
+}
+
+/// Whether an error comes from the server itself, and not from agentq.
+pub fn is_of_server(error: &ErrorReportWithLevel) -> bool {
+    error.function_name() != Some(NAME)
 }
 
 pub trait OrRaise<T> {

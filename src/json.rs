@@ -23,6 +23,8 @@ use std::ffi::CStr;
 #[derive(Clone, Copy)]
 pub struct Jsonb(pg_sys::Datum);
 
+/// As large as the largest payload that can be set.
+const LARGEST_READ: usize = 67_108_864;
 const OBJECT_FLAG: u32 = 0x2000_0000;
 const ARRAY_FLAG: u32 = 0x4000_0000;
 const SCALAR_FLAG: u32 = 0x1000_0000;
@@ -68,8 +70,14 @@ impl Jsonb {
     }
 
     /// Reads it into Rust. What the server can store and Rust cannot read (numbers beyond 1e308,
-    /// more than 128 levels) is refused.
+    /// more than 128 levels), or should not (it becomes several times as large), is refused.
     pub fn parse(self, what: &str) -> Result<Value, Refusal> {
+        if self.size() > LARGEST_READ {
+            return Err(Refusal::new(
+                format!("{what} is {} bytes, more than the {LARGEST_READ} that are read", self.size()),
+                "Keep data where it belongs, and point at it.",
+            ));
+        }
         // SAFETY: `self` always holds a valid jsonb datum, and its text is valid UTF-8.
         let text = unsafe { direct_function_call::<&CStr>(pg_sys::jsonb_out, &[Some(self.0)]) };
         let text = text.map(CStr::to_bytes).unwrap_or_default();

@@ -130,7 +130,7 @@ COMMENT ON COLUMN agentq.v_event_partition.bytes IS 'Its size, with indexes.';
 CREATE FUNCTION agentq.fn_event_partition_make(p_whole text, p_name text, p_from text, p_to text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    v_owner name := (SELECT relowner::regrole::text FROM pg_class WHERE oid = 'agentq.event'::regclass);
+    v_owner text := (SELECT relowner::regrole::text FROM pg_class WHERE oid = 'agentq.event'::regclass);
 BEGIN
     EXECUTE format('CREATE TABLE agentq.%I (LIKE agentq.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', p_name, p_whole);
     IF p_whole LIKE 'event\_log%' THEN

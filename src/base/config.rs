@@ -8,7 +8,7 @@ use agentq_core::config;
 use pgrx::prelude::*;
 use serde_json::Value;
 
-statement!(CONFIG_SET, "config_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID, TEXTOID]);
+statement!(CONFIG_SET, "config_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID, TEXTOID, TEXTOID]);
 
 /// What the CHECK on `config` asks: is this a key, and does it accept this value?
 #[pg_extern(immutable, strict, parallel_safe)]
@@ -41,5 +41,6 @@ fn fn_config_set(p_key: Option<&str>, p_value: Option<Jsonb>) -> Jsonb {
     let description = config::find(key).or_raise().description;
     config::check(key, value.parse("p_value").ok().as_ref()).or_raise();
     let now = super::clock::timestamp(super::clock::now());
-    db::answer(|db| db.run(&CONFIG_SET, &[key.into(), value.into(), now.into(), description.into()]).must(1))
+    let by = db::session_user();
+    db::answer(|db| db.run(&CONFIG_SET, &[key.into(), value.into(), now.into(), description.into(), by.into()]).must(1))
 }

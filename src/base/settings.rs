@@ -187,6 +187,10 @@ impl Settings {
     }
 
     /// Names of all queues, for an error message.
+    pub fn queue_ids(&self) -> Vec<i32> {
+        self.queues.values().map(|queue| queue.queue_id).collect()
+    }
+
     pub fn queue_names(&self) -> String {
         let mut names: Vec<_> = self.queues.keys().map(String::as_str).collect();
         names.sort_unstable();

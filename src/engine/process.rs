@@ -17,7 +17,7 @@ const SETTINGS: [(&CStr, &CStr); 5] = [
 ];
 
 unsafe extern "C-unwind" {
-    fn die(signal: i32);
+    pub fn die(signal: i32);
     fn SignalHandlerForConfigReload(signal: i32);
 }
 

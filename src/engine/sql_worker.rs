@@ -3,11 +3,12 @@
 //!
 //! The handler and the ack are one transaction. What the SQL can do is bounded: it cannot leave its
 //! role, change a setting beyond its end, leave a cursor or a deferred trigger behind for the rights
-//! of the worker, or run longer than its time.
+//! of the worker, leave anything in the session for the next job, or run longer than its time: one
+//! that does not heed the end of its time loses its worker.
 
 #![allow(unsafe_code, reason = "changing rights, and running SQL with them")]
 
-use super::process::{attach_signals, connect, reload_if_asked, report, transaction};
+use super::process::{attach_signals, connect, die, reload_if_asked, report, transaction};
 use crate::base::clock;
 use crate::base::settings::Settings;
 use crate::db;
@@ -22,12 +23,17 @@ use crate::shared::seats::{self, SqlSeat};
 use crate::shared::waiters::Waiting;
 use pgrx::prelude::*;
 use pgrx::{IntoDatum, Uuid};
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 
 /// A lease lasts this much longer than its handler may run, in seconds.
 const LEASE_MARGIN: i32 = 30;
+/// A handler that catches the cancel at the end of its time has this much longer, in milliseconds.
+const GRACE_MS: i32 = 5_000;
 /// Without news the worker looks for jobs this often, in microseconds.
 const LOOK_EVERY_US: i64 = 5_000_000;
+
+thread_local!(static OVERRUN: Cell<i32> = const { Cell::new(0) });
 
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -38,6 +44,8 @@ pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
     // SAFETY: the callback is a plain function.
     unsafe { pg_sys::before_shmem_exit(Some(leave), argument) };
     connect(Some(database));
+    // SAFETY: once in the life of the process; the timer calls a plain function.
+    OVERRUN.set(unsafe { RegisterTimeout(USER_TIMEOUT, overrun) });
     if seats::with_seat(database, |seat| seat.is_held()).unwrap_or(true) {
         return;
     }
@@ -67,8 +75,10 @@ pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
             sleep(LOOK_EVERY_US);
         }
         drop(waiting);
-        if let Some(job) = job {
-            run(number, &name, &handlers, job);
+        if let Some(job) = job
+            && !run(number, &name, &handlers, job)
+        {
+            return;
         }
     }
 }
@@ -143,8 +153,9 @@ fn claim_one(name: &str, handlers: &[Handler]) -> Option<Job> {
     Some(Job { id, token, handler, document })
 }
 
-/// Runs one job to its end: acked with its handler's transaction, or failed.
-fn run(number: usize, name: &str, handlers: &[Handler], job: Job) {
+/// Runs one job to its end: acked with its handler's transaction, or failed. False: something of it is
+/// left in the session, which must not serve anybody else.
+fn run(number: usize, name: &str, handlers: &[Handler], job: Job) -> bool {
     let handler = &handlers[job.handler];
     let busy = |job: Option<&Job>| {
         seats::with_seat(my_database(), |seat| {
@@ -160,14 +171,17 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) {
     report(Some(&activity));
     let outcome = transaction(|| {
         let result = execute(handler, Jsonb::from_container(&job.document));
+        db::act_as(None);
         // A handler may have put its job to sleep: then it runs again when the job wakes.
         if !ack::by(name, job.id, job.token, result) && !nap::ended_attempt(job.id, job.token) {
             error!("the job's lease was lost meanwhile");
         }
     });
-    // SAFETY: the timer of the server's is put to rest, however the handler ended, and so is a
-    // cancel that it may have asked for since.
+    db::act_as(None);
+    // SAFETY: the timers are put to rest, however the handler ended, and so is a cancel that one may
+    // have asked for since.
     let timed_out = unsafe {
+        disable_timeout(OVERRUN.get(), false);
         disable_timeout(STATEMENT_TIMEOUT, true);
         pg_sys::QueryCancelPending = 0;
         get_timeout_indicator(STATEMENT_TIMEOUT, true)
@@ -180,16 +194,25 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) {
         }
     }
     busy(None);
-    tidy_up();
+    tidy_up()
 }
 
-/// What a handler may have left in the session.
-fn tidy_up() {
-    for statement in [c"DEALLOCATE ALL", c"DISCARD TEMP", c"SELECT pg_catalog.pg_advisory_unlock_all()"] {
-        if let Err(error) = transaction(|| db::connect(|_| execute_plain(statement))) {
-            warning!("agentq: an SQL worker could not tidy up: {error}");
-        }
-    }
+/// Takes away what a handler may have left in the session. False: not all of it could be. A temporary
+/// table, say, may be locked by a session of its owner, and the handler of another role would find it
+/// before its own.
+fn tidy_up() -> bool {
+    let statements =
+        [c"DEALLOCATE ALL", c"DISCARD TEMP", c"DISCARD SEQUENCES", c"SELECT pg_catalog.pg_advisory_unlock_all()"];
+    statements.into_iter().all(|statement| {
+        let done = transaction(|| db::connect(|_| execute_plain(statement)));
+        done.inspect_err(|error| warning!("agentq: an SQL worker could not tidy up, and ends: {error}")).is_ok()
+    })
+}
+
+/// The handler has not heeded the end of its time. An end of the process cannot be caught.
+extern "C-unwind" fn overrun() {
+    // SAFETY: what the server does at SIGTERM, made to be called by a signal.
+    unsafe { die(pg_sys::SIGTERM as i32) };
 }
 
 fn execute_plain(sql: &CStr) {
@@ -199,12 +222,14 @@ fn execute_plain(sql: &CStr) {
 }
 
 unsafe extern "C" {
+    fn RegisterTimeout(id: i32, handler: extern "C-unwind" fn()) -> i32;
     fn enable_timeout_after(id: i32, delay_ms: i32);
     fn disable_timeout(id: i32, keep_indicator: bool);
     fn get_timeout_indicator(id: i32, reset: bool) -> bool;
 }
-/// The place of statement_timeout in the server's list of timeouts.
+/// The place of statement_timeout in the server's list of timeouts, and of the first free one.
 const STATEMENT_TIMEOUT: i32 = 3;
+const USER_TIMEOUT: i32 = 12;
 
 /// Runs the handler's SQL with the rights of its role; returns the first value of its first row.
 fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
@@ -229,7 +254,9 @@ fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
             set_locally(c"search_path", c"\"$user\", public");
             set_locally(c"lock_timeout", c"0");
             pg_sys::SetUserIdAndSecContext(role, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+            db::act_as(Some(role));
             enable_timeout_after(STATEMENT_TIMEOUT, handler.timeout_seconds * 1000);
+            enable_timeout_after(OVERRUN.get(), handler.timeout_seconds * 1000 + GRACE_MS);
             let mut types = [pg_sys::JSONBOID];
             let mut values = [job.into_datum().expect("a job")];
             let code = pg_sys::SPI_execute_with_args(

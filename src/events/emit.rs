@@ -8,7 +8,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
-use crate::error::{OrRaise, raise, required};
+use crate::error::{OrRaise, required, run_again};
 use crate::json::Jsonb;
 use agentq_core::event::Options;
 use agentq_core::{Refusal, config, input, payload};
@@ -167,11 +167,7 @@ fn take_key(db: &Db, key: &str, id: Uuid, purpose: &str, at: TimestampWithTimeZo
             return Some(holder.must(1));
         }
     }
-    raise(
-        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-        format!("the dedupe key \"{}\" keeps changing hands", agentq_core::error::shown(key)),
-        "Try again.",
-    )
+    run_again(format!("the dedupe key \"{}\" keeps changing hands", agentq_core::error::shown(key)))
 }
 
 /// An id in an option.

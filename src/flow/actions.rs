@@ -11,7 +11,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
-use crate::error::{OrRaise, raise, required};
+use crate::error::{OrRaise, raise, required, run_again};
 use crate::json::Jsonb;
 use crate::queue::{answer, finish, held};
 use agentq_core::steps::Inputs;
@@ -149,8 +149,10 @@ impl<'a> Begin<'a> {
             Some(value) => {
                 let text = value.as_str().unwrap_or_default();
                 uuid::Uuid::parse_str(text).map(|id| Some(Uuid::from_bytes(*id.as_bytes()))).map_err(|_| {
+                    // A token is in no error, also one with a slip of the pen.
+                    let shown = if name == "lease_token" { "this".to_owned() } else { value.to_string() };
                     Refusal::new(
-                        format!("{name} must be a uuid, not {}", agentq_core::error::shown(&value.to_string())),
+                        format!("{name} must be a uuid, not {}", agentq_core::error::shown(&shown)),
                         "Give the job_id and the lease_token that the claim answered with.",
                     )
                 })
@@ -192,11 +194,7 @@ impl<'a> Begin<'a> {
                 return self.meet(db, &action, token, clock::now());
             }
         }
-        raise(
-            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-            format!("the action \"{}\" keeps changing hands", agentq_core::error::shown(self.key)),
-            "Try again, in a new transaction.",
-        )
+        run_again(format!("the action \"{}\" keeps changing hands", agentq_core::error::shown(self.key)))
     }
 
     /// What becomes of an action that is known.

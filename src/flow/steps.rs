@@ -211,10 +211,11 @@ fn fn_step_resolve(
             answer["message"] = json!("nobody waits for the outcome of this step; nothing was changed");
             return Jsonb::from_value(answer);
         };
-        let note = p_note.filter(|note| !note.trim().is_empty()).unwrap_or("found not to be done");
-        let ended = if verdict == "done" { Ok(p_result) } else { Err(finish::shorten(note)) };
+        let said = p_note.map(finish::shorten);
+        let note = said.filter(|note| !note.trim().is_empty()).unwrap_or("found not to be done");
+        let ended = if verdict == "done" { Ok(p_result) } else { Err(note) };
         record::end(db, job_id, name, occurrence, ended, now);
-        let what = json!({"step": name, "occurrence": occurrence, "verdict": verdict, "note": p_note, "by": by});
+        let what = json!({"step": name, "occurrence": occurrence, "verdict": verdict, "note": said, "by": by});
         crate::events::emit(db, "step.resolved", &job_id.to_string(), what, now);
         let mut answer = about("resolved", job_id, name, occurrence);
         answer["verdict"] = json!(verdict);

@@ -12,6 +12,7 @@ use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
 use crate::json::Jsonb;
+use crate::queue::finish::shorten;
 use crate::queue::handlers::{check_role, role_id, role_name};
 use agentq_core::error::shown;
 use agentq_core::policy::{self, PROPOSAL_CAPS, ProposalCaps, REACTION_MATRIX};
@@ -87,7 +88,7 @@ fn fn_policy_set(p_key: Option<&str>, p_value: Option<Jsonb>, p_reason: default!
     db::answer_as_owner(|db| {
         examine(key, &value).or_raise();
         let value = if key == PROPOSAL_CAPS { with_role(db, value, caller) } else { value };
-        set(db, key, &value, p_reason, &role_name(caller))
+        set(db, key, &value, p_reason.map(shorten), &role_name(caller))
     })
 }
 

@@ -16,6 +16,7 @@ use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
 use crate::json::Jsonb;
 use crate::queue::answer;
+use crate::queue::finish::shorten;
 use agentq_core::error::shown;
 use agentq_core::policy::{REACTION_MATRIX, Risk, SOURCES};
 use agentq_core::proposal::{self, Stopped};
@@ -299,21 +300,21 @@ fn fn_proposal_approve(
 ) -> Jsonb {
     answer::gated(|_| {
         let id = required("p_proposal_id", p_proposal_id);
-        let by = decider(p_by);
+        let (by, reason) = (decider(p_by), p_reason.map(shorten));
         let now = clock::now();
         decided(id, |db, mut command, template| {
             let rules = Rules::in_force(db).or_raise();
             let mission = command.start(db, &rules, template, now).or_raise();
-            command.decide(db, "approved", &by, p_reason, Some(mission), now);
+            command.decide(db, "approved", &by, reason, Some(mission), now);
             command.tell(
                 db,
                 "approved",
                 &by,
-                json!({"reason": p_reason, "role": db::session_user()}),
+                json!({"reason": reason, "role": db::session_user()}),
                 Some(mission),
                 now,
             );
-            command.made("approved", Some(mission), p_reason.map(str::to_owned))
+            command.made("approved", Some(mission), reason.map(str::to_owned))
         })
     })
 }

@@ -9,7 +9,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids;
 use crate::base::settings::Settings;
 use crate::db;
-use crate::error::{OrRaise, raise, required};
+use crate::error::{OrRaise, required, run_again};
 use crate::json::{self, Jsonb};
 use crate::table::{self, Deleted, Key, Moment, Row, Scan, Table};
 use agentq_core::jsonb::{Container, Item};
@@ -150,7 +150,16 @@ fn read(index: usize, item: Item<'_>, settings: &Settings) -> Result<Ack, Refusa
         item => id(Some(item)).map(|job_id| Ack { job_id, token: None, result: None }),
     };
     ack.ok_or_else(|| {
-        let shown = Jsonb::from_item(item).parse("an ack").map_or_else(|_| "…".to_owned(), |value| value.to_string());
+        let shown = Jsonb::from_item(item).parse("an ack").map_or_else(
+            |_| "…".to_owned(),
+            |mut value| {
+                // Neither its token nor its result: what jobs carry is in no error.
+                if let Some(members) = value.as_object_mut() {
+                    members.retain(|key, _| key == "job_id");
+                }
+                value.to_string()
+            },
+        );
         Refusal::new(
             format!("item {index} of p_jobs is no job id: {}", agentq_core::error::shown(&shown)),
             format!("For example: '{EXAMPLE}'."),
@@ -212,11 +221,7 @@ impl<'a> Acking<'a> {
                 break;
             }
         }
-        raise(
-            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-            format!("the lease of job {} was changed by another session meanwhile", ack.job_id),
-            "Run the transaction again.",
-        )
+        run_again(format!("the lease of job {} was changed by another session meanwhile", ack.job_id))
     }
 
     /// The row of the finished job.

@@ -13,7 +13,7 @@ use crate::base::clock;
 use crate::base::ids::{self, new_id, new_ids};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
-use crate::error::{OrRaise, raise, required};
+use crate::error::{OrRaise, required, run_again};
 use crate::json::{self, Jsonb};
 use crate::table;
 use agentq_core::jsonb::Item;
@@ -245,9 +245,5 @@ fn take(db: &Db, wanted: &BTreeMap<&str, Uuid>) -> HashMap<String, Uuid> {
             holders.insert(row.must(1), row.must(2));
         });
     }
-    raise(
-        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-        "the idempotency keys of this batch keep changing hands",
-        "Try again.",
-    )
+    run_again("the idempotency keys of this batch keep changing hands")
 }

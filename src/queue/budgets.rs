@@ -237,7 +237,8 @@ fn fn_budget_set(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&st
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_budget_remove(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&str>) -> Jsonb {
-    let (key, unit) = (required("p_key", p_key), required("p_unit", p_unit));
+    let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
+    let unit = input::name("p_unit", required("p_unit", p_unit), LONGEST_UNIT).or_raise();
     let period = check_period(required("p_period", p_period)).or_raise();
     limits::change_rules(|db| {
         let removed = !db.run(&BUDGET_REMOVE, &[key.into(), unit.into(), period.into()]).is_empty();

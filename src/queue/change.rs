@@ -68,6 +68,9 @@ fn check(changes: Value) -> Result<(), Refusal> {
     if let Some(value) = map.get("max_attempts") {
         input::max_attempts(whole("max_attempts", value)?)?;
     }
+    for key in ["source_ref", "target_ref", "payload_ref"] {
+        input::reference(key, map.get(key).and_then(Value::as_str))?;
+    }
     if let Some(value) = map.get("scheduled_at") {
         let text = value.as_str().ok_or_else(|| {
             Refusal::new(format!("scheduled_at must be a timestamp, not {value}"), "Give it as a text.")

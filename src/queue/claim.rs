@@ -58,6 +58,8 @@ struct Claim<'a> {
     /// Whether a job was found that has missed its deadline, or for which a limit has no slot.
     found_late: Cell<bool>,
     worker: WorkerOptions,
+    /// Ready jobs that its transaction's snapshot does not show, each with whether it has a key.
+    unseen: RefCell<Vec<(Place, bool)>>,
     /// The keys of limits that kept it from jobs.
     limited_by: RefCell<BTreeSet<String>>,
     needed: Needed,
@@ -140,6 +142,7 @@ pub fn claim(
             lingers,
             found_late: Cell::default(),
             worker: worker.clone(),
+            unseen: RefCell::default(),
             limited_by: RefCell::default(),
             needed: Needed::default(),
         };
@@ -202,6 +205,7 @@ pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option
         lingers: false,
         found_late: Cell::default(),
         worker: WorkerOptions::default(),
+        unseen: RefCell::default(),
         limited_by: RefCell::default(),
         needed: Needed::default(),
     };
@@ -333,6 +337,8 @@ impl Claim<'_> {
             moved = true;
             held = self.scan(true);
         }
+        // Left for those who see them.
+        self.unseen.take().into_iter().for_each(|(place, keyed)| place.enter_unseen(keyed, self.now));
         Run { held, moved }
     }
 
@@ -487,9 +493,9 @@ impl Claim<'_> {
         self.hold(found, lanes, taken, &moment)
     }
 
-    fn lease_until(&self, lane: &Lane) -> Micros {
+    fn lease_until(&self, lane: &Lane, picked_at: Micros) -> Micros {
         let seconds = self.lease_seconds.or(lane.queue.lease_seconds).unwrap_or(self.default_lease);
-        self.now + i64::from(seconds) * 1_000_000
+        picked_at + i64::from(seconds) * 1_000_000
     }
 
     /// Leases the jobs that were taken, and reads them.
@@ -503,6 +509,8 @@ impl Claim<'_> {
         if taken.is_empty() {
             return Vec::new();
         }
+        // Asked for only now: another's attempt at the same job may have ended since this call began.
+        let picked_at = clock::now();
         let jobs = Table::open(&job::TABLE);
         let mut body: Option<Scan<'_>> = None;
         let mut held = Vec::with_capacity(taken.len());
@@ -520,7 +528,13 @@ impl Claim<'_> {
                 body => body.insert(Scan::by_id(&jobs, moment, c"job_pkey", id)),
             };
             if !body.next() {
-                warning!("job {id} was ready but does not exist; its ready row was dropped");
+                if hints::has_fixed_snapshot() {
+                    // Put there by this transaction, behind a job that has finished, and enqueued since its snapshot.
+                    self.found_late.set(true);
+                    self.unseen.borrow_mut().push((taken.place, taken.keyed));
+                } else {
+                    warning!("job {id} was ready but does not exist; its ready row was dropped");
+                }
                 continue;
             }
             if let Some(missed) = deadlines::missed(body, self.now) {
@@ -545,12 +559,12 @@ impl Claim<'_> {
                     continue;
                 }
             };
-            let lease = Lease { owner: self.owner, token: new_token(), until: self.lease_until(lane) };
+            let lease = Lease { owner: self.owner, token: new_token(), until: self.lease_until(lane, picked_at) };
             let row = Row::of(&job_lease::TABLE)
                 .set(job_lease::job_id, id)
                 .set(job_lease::lease_token, lease.token)
                 .set(job_lease::lease_until, timestamp(lease.until))
-                .set(job_lease::picked_at, timestamp(self.now))
+                .set(job_lease::picked_at, timestamp(picked_at))
                 .set(job_lease::keyed, taken.keyed || !body.is_null(job::ordering_key) || !body.is_null(job::on_end))
                 .set(job_lease::lease_owner, self.owner);
             rows.push(passed.put(row));

@@ -13,7 +13,7 @@ use crate::base::clock::{self, Micros};
 use crate::base::ids::{self, new_id};
 use crate::base::settings::{Queue, Settings};
 use crate::db::{self, Db, statement};
-use crate::error::{OrRaise, raise, required};
+use crate::error::{OrRaise, required, run_again};
 use crate::json::{self, Jsonb};
 use crate::table;
 use agentq_core::admission::Verdict;
@@ -94,6 +94,9 @@ fn fn_job_enqueue(
         let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
         let key = p_idempotency_key.map(|k| input::name("p_idempotency_key", k, input::LONGEST_KEY).or_raise());
         let actor = p_actor.map(|a| input::name("p_actor", a, input::LONGEST_NAME).or_raise());
+        let [source_ref, target_ref, payload_ref] =
+            [("p_source_ref", p_source_ref), ("p_target_ref", p_target_ref), ("p_payload_ref", p_payload_ref)]
+                .map(|(what, value)| input::reference(what, value).or_raise());
         let payload = p_payload_json.unwrap_or_else(Jsonb::empty_object);
         check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
         let asked_at = p_scheduled_at.map(|at| check_schedule("scheduled_at", at.into_inner()).or_raise());
@@ -119,9 +122,9 @@ fn fn_job_enqueue(
             kind,
             key,
             actor,
-            source_ref: p_source_ref,
-            target_ref: p_target_ref,
-            payload_ref: p_payload_ref,
+            source_ref,
+            target_ref,
+            payload_ref,
             priority,
             max_attempts,
             asked_at,
@@ -248,9 +251,5 @@ fn take_key(db: &Db, key: &str, job_id: Uuid) -> Option<Jsonb> {
 }
 
 fn keeps_changing_hands(key: &str) -> ! {
-    raise(
-        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-        format!("idempotency_key \"{}\" keeps changing hands", agentq_core::error::shown(key)),
-        "Try again.",
-    )
+    run_again(format!("idempotency_key \"{}\" keeps changing hands", agentq_core::error::shown(key)))
 }

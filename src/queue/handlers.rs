@@ -161,10 +161,17 @@ fn options(value: Value) -> Result<Options, Refusal> {
             })? as i32)
         }
     };
+    let present = |key: &str| map.get(key).filter(|value| !value.is_null());
+    let wrong = |key: &str, what: &str, value: &Value| {
+        let shown = agentq_core::error::shown(&value.to_string());
+        Refusal::new(format!("the option \"{key}\" must be {what}, not {shown}"), "Leave it out, or write it so.")
+    };
+    let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong("queue", "a text", value));
+    let flag = |value: &Value| value.as_bool().ok_or_else(|| wrong("enabled", "true or false", value));
     Ok(Options {
-        queue: map.get("queue").and_then(Value::as_str).map(str::to_owned),
+        queue: present("queue").map(text).transpose()?,
         timeout_seconds,
-        enabled: map.get("enabled").and_then(Value::as_bool),
+        enabled: present("enabled").map(flag).transpose()?,
     })
 }
 

@@ -33,6 +33,7 @@ fn fn_queue_heartbeat_tick(
     let kind = required("p_executor_kind", p_executor_kind);
     input::one_of("executor kind", kind, &input::EXECUTOR_KINDS).or_raise();
     let status = input::one_of("tick status", p_status.unwrap_or("ok"), &input::TICK_STATUSES).or_raise();
+    let owner = p_lease_owner.map(|owner| input::name("p_lease_owner", owner, input::LONGEST_NAME).or_raise());
     let metadata = p_metadata.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
     check_signal("p_metadata", metadata, settings.payload_max_bytes).or_raise();
     let now = timestamp(clock::now());
@@ -42,7 +43,7 @@ fn fn_queue_heartbeat_tick(
             kind.into(),
             status.into(),
             p_current_job_id.into(),
-            p_lease_owner.into(),
+            owner.into(),
             metadata.into(),
             now.into(),
         ];

@@ -7,6 +7,7 @@
 //! A hook locks rows of its own room. One call that ends several jobs tells of all of them together, at its end, so that
 //! the hook can lock in an order that is the same for all.
 
+use super::hints;
 use super::rows::job;
 use crate::base::clock::{self, Micros};
 use crate::db::{self, Db};
@@ -85,9 +86,9 @@ fn of(job_id: Uuid) -> Option<String> {
     on_end.map(|name| String::from_utf8_lossy(name).into_owned())
 }
 
-/// Runs `end`, which ends a job on behalf of all. Nobody else is to suffer from its hook: if that fails, or would have to
-/// wait for long, what `end` did is undone, and it answers None. A job without a hook is just ended.
-pub fn end_apart<R>(job_id: Uuid, end: impl FnOnce() -> R) -> Option<R> {
+/// Runs `work` in a subtransaction of its own; what it ends is told of there, apart from what the calls around it have
+/// gathered.
+fn apart<R>(work: impl FnOnce() -> R) -> Result<R, db::Caught> {
     /// What the calls around it have gathered, put back also when an error goes on.
     struct Around(u32, Vec<(String, Ended)>);
     impl Drop for Around {
@@ -96,12 +97,30 @@ pub fn end_apart<R>(job_id: Uuid, end: impl FnOnce() -> R) -> Option<R> {
             PENDING.set(std::mem::take(&mut self.1));
         }
     }
+    let _around = Around(DEPTH.replace(0), PENDING.take());
+    db::attempt(work)
+}
+
+/// Runs `work`, which takes what nobody has touched on behalf of all, and leaves the rest. Where a transaction keeps one
+/// snapshot, the server ends a statement that meets a row changed since, instead of passing over it: then all is left,
+/// for somebody who sees more.
+pub fn skipping(work: impl FnOnce() -> usize) -> usize {
+    if !hints::has_fixed_snapshot() {
+        return together(work);
+    }
+    apart(|| together(work)).unwrap_or_else(|error| match error.code {
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE => 0,
+        code => crate::error::raise(code, error.message, error.hint),
+    })
+}
+
+/// Runs `end`, which ends a job on behalf of all. Nobody else is to suffer from its hook: if that fails, or would have to
+/// wait for long, what `end` did is undone, and it answers None. A job without a hook is just ended.
+pub fn end_apart<R>(job_id: Uuid, end: impl FnOnce() -> R) -> Option<R> {
     if of(job_id).is_none() {
         return Some(end());
     }
-    let around = Around(DEPTH.replace(0), PENDING.take());
-    let ended = db::attempt(|| db::with_setting(c"lock_timeout", HOOK_WAIT, || together(end)));
-    drop(around);
+    let ended = apart(|| db::with_setting(c"lock_timeout", HOOK_WAIT, || together(end)));
     ended.inspect_err(|error| log!("agentq: job {job_id} is left for later: {}", error.message)).ok()
 }
 

@@ -211,7 +211,7 @@ fn let_go(db: &Db, now: Micros) {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
-    let key = required("p_key", p_key);
+    let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
     change_rules(|db| {
         let removed = !db.run(&LIMIT_REMOVE, &[key.into()]).is_empty();
         Jsonb::from_value(json!({"ok": removed, "code": if removed { "removed" } else { "not_found" }, "key": key}))
@@ -362,7 +362,8 @@ fn check(limit: Value) -> Result<Value, Refusal> {
 
 pub fn check_description(map: &serde_json::Map<String, Value>) -> Result<(), Refusal> {
     match map.get("description") {
-        None | Some(Value::Null | Value::String(_)) => Ok(()),
+        Some(Value::String(text)) => input::reference("description", Some(text)).map(drop),
+        None | Some(Value::Null) => Ok(()),
         Some(other) => {
             Err(Refusal::new(format!("description must be a text, not {other}"), "Put it in double quotes."))
         }

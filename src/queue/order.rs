@@ -11,11 +11,10 @@ use super::rows::job_blocked;
 use crate::base::clock::Micros;
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
-use crate::error::raise;
+use crate::error::run_again;
 use crate::table::{Deleted, Key, Moment, Scan, Table};
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
-use pgrx::prelude::*;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -74,11 +73,7 @@ fn leads(db: &Db, queue_id: i32, key: &str, job_id: Uuid) -> bool {
             return false;
         }
     }
-    raise(
-        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-        format!("the ordering key \"{}\" keeps changing hands", agentq_core::error::shown(key)),
-        "Try again.",
-    )
+    run_again(format!("the ordering key \"{}\" keeps changing hands", agentq_core::error::shown(key)))
 }
 
 /// A job has finished: the next of its key, if it has one and was at its head, takes its place.

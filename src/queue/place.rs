@@ -3,7 +3,7 @@
 
 use super::hints::{self, LaneName, Reading};
 use super::rows::{job, job_blocked, job_ready, job_waiting};
-use super::{gates, limits, order};
+use super::{gates, hooks, limits, order};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statement};
@@ -261,6 +261,17 @@ pub enum Due {
     Best(i64, Vec<i32>, Option<Vec<String>>),
 }
 
+impl Due {
+    /// A transaction that keeps one snapshot may itself have put a job there that it does not see, behind one that has
+    /// finished. It must not take that out, so it looks at the jobs first.
+    fn seen(self) -> Due {
+        match self {
+            Due::All(limit) if hints::has_fixed_snapshot() => Due::Best(limit, Settings::current().queue_ids(), None),
+            due => due,
+        }
+    }
+}
+
 /// Moves jobs whose time has come to the ready ones; returns how many.
 pub fn promote_due(now: Micros, due: impl FnOnce() -> Due) -> usize {
     let mut reading = Reading::of(LaneName::Waiting);
@@ -269,7 +280,7 @@ pub fn promote_due(now: Micros, due: impl FnOnce() -> Due) -> usize {
         Some([slot]) => slot.from,
         _ => Position::START,
     };
-    db::connect(|db| promote(db, &mut reading, from, now, due()))
+    hooks::skipping(|| db::connect(|db| promote(db, &mut reading, from, now, due())))
 }
 
 fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due) -> usize {
@@ -278,7 +289,7 @@ fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due
     let now_at = timestamp(now);
     // Up to 0.5.0 no job had a lane of its own.
     let has_lanes = Settings::current().has_lanes;
-    let rows = match due {
+    let rows = match due.seen() {
         Due::All(limit) => {
             let statement = if has_lanes { &TAKE_DUE } else { &PROMOTE };
             db.run(statement, &[from_at.into(), from_id.into(), now_at.into(), limit.into()])

@@ -1,6 +1,7 @@
 //! Classes of errors and retry policies: seen, set and removed.
 
 use super::change::whole;
+use super::finish::shorten;
 use crate::base::clock::{self, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
@@ -76,7 +77,8 @@ fn fn_error_class_set(
     }
     let now = timestamp(clock::now());
     db::answer(|db| {
-        let args = [normal(name).into(), retryable.into(), p_description.into(), aliases.into(), now.into()];
+        let args =
+            [normal(name).into(), retryable.into(), p_description.map(shorten).into(), aliases.into(), now.into()];
         db.run(&CLASS_SET, &args).must(1)
     })
 }

@@ -2,7 +2,9 @@
 
 use super::change::whole;
 use super::enqueue::find_queue;
+use super::finish::shorten;
 use super::hints;
+use super::limits::check_description;
 use crate::base::clock::{self, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
@@ -50,6 +52,7 @@ fn check(options: Value) -> Result<(), Refusal> {
     number("max_attempts")?.map(input::max_attempts).transpose()?;
     number("priority")?.map(input::priority).transpose()?;
     number("keep_seconds")?.map(input::keep_seconds).transpose()?;
+    check_description(map)?;
     match map.get("durable_claims") {
         None | Some(Value::Null | Value::Bool(_)) => Ok(()),
         Some(other) => Err(Refusal::new(
@@ -62,7 +65,7 @@ fn check(options: Value) -> Result<(), Refusal> {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_queue_pause(p_queue: Option<&str>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
-    pause(p_queue, true, p_reason)
+    pause(p_queue, true, p_reason.map(shorten))
 }
 
 #[pg_extern(security_definer)]

@@ -49,7 +49,7 @@ pub fn when_due(now: Micros) -> usize {
 /// sessions see them only when the caller commits.
 pub fn now(now: Micros, limit: i64) -> usize {
     LAST.set(clock::real_now());
-    hooks::together(|| db::connect(|db| recover_expired(db, now, limit as usize)))
+    hooks::skipping(|| db::connect(|db| recover_expired(db, now, limit as usize)))
 }
 
 fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
@@ -117,7 +117,7 @@ impl Leases {
 /// Recovers jobs that a stale executor has claimed before it fell silent, though their lease goes
 /// on. An executor that has claimed anything since is not silent.
 pub fn of_stale_executors(threshold_seconds: i32, now: Micros, limit: i64) -> usize {
-    hooks::together(|| db::connect(|db| recover_stale(db, threshold_seconds, now, limit)))
+    hooks::skipping(|| db::connect(|db| recover_stale(db, threshold_seconds, now, limit)))
 }
 
 fn recover_stale(db: &Db, threshold_seconds: i32, now: Micros, limit: i64) -> usize {

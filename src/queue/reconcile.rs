@@ -1,6 +1,7 @@
 //! Jobs whose outcome is unknown: parked when their holder fell silent, because their effects must not
 //! happen twice, until somebody who has looked says what became of them.
 
+use super::finish::shorten;
 use super::place::{self, Place};
 use super::settle::{self, Ending};
 use crate::base::clock::{self, Micros, timestamp};
@@ -32,7 +33,9 @@ fn fn_job_reconcile(
     super::answer::gated(|settings| {
         let job_id = required("p_job_id", p_job_id);
         let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
-        let by = p_by.map_or_else(db::session_user, str::to_owned);
+        let note = p_note.map(shorten);
+        let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
+        let by = by.map_or_else(db::session_user, str::to_owned);
         let now = clock::now();
         db::answer(|db| {
             let Some(parked) = Parked::lock(db, job_id) else {
@@ -42,9 +45,9 @@ fn fn_job_reconcile(
                     "message": "the job does not wait for a reconciliation; nothing was changed",
                 }));
             };
-            let what = json!({"verdict": verdict, "note": p_note, "by": by});
+            let what = json!({"verdict": verdict, "note": note, "by": by});
             events::emit(db, "job.reconciled", &job_id.to_string(), what, now);
-            let state = parked.end(db, settings, verdict, p_note, &by, now);
+            let state = parked.end(db, settings, verdict, note, &by, now);
             Jsonb::from_value(json!({
                 "ok": true, "code": "reconciled", "verdict": verdict, "job_id": job_id.to_string(), "state": state,
             }))

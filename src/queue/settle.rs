@@ -3,6 +3,7 @@
 //! Every way in which a held job stops being held, other than an ack, goes through here: failure,
 //! release, snooze, expiry, cancellation, dead letter.
 
+use super::hints;
 use super::hooks;
 use super::limits;
 use super::order;
@@ -13,7 +14,6 @@ use crate::db::{Db, Rows, statement};
 use crate::events;
 use agentq_core::retry::Reason;
 use pgrx::Uuid;
-use pgrx::prelude::*;
 
 statement!(HOLD, "sql/hold.sql", [UUIDOID, TEXTOID, UUIDOID]);
 statement!(
@@ -174,14 +174,12 @@ pub fn seize(db: &Db, job_id: Uuid) -> Found {
         match super::answer::state_of(db, job_id) {
             None => crate::error::unknown_job(job_id),
             Some(state) if is_finished(&state) => return Found::Finished(state),
+            // A fixed snapshot would show the same again.
+            Some(_) if hints::has_fixed_snapshot() => break,
             Some(_) => continue,
         }
     }
-    crate::error::raise(
-        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-        format!("job {job_id} keeps moving"),
-        "Try again.",
-    )
+    crate::error::run_again(format!("job {job_id} keeps moving"))
 }
 
 fn is_finished(state: &str) -> bool {

@@ -10,6 +10,7 @@ use crate::json::Jsonb;
 use agentq_core::jsonb::{Container, Item};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
+use serde_json::Map;
 use std::rc::Rc;
 
 const JOB_KEYS: [&str; 20] = [
@@ -55,7 +56,13 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
     let max_attempts = number("max_attempts")?.unwrap_or_else(|| terms::max_attempts(settings, queue, kind));
     terms::check_key(settings, queue, kind, key)?;
     let asked_at = text(job, "scheduled_at")?.map(|at| moment("scheduled_at", at)).transpose()?;
-    let terms = Terms::read(settings, |key| Jsonb::from_item(present(job, key)?).parse(key).ok())?;
+    let mut given = Map::new();
+    for key in terms::KEYS {
+        if let Some(item) = present(job, key) {
+            given.insert(key.to_owned(), Jsonb::from_item(item).parse(key)?);
+        }
+    }
+    let terms = Terms::read(settings, |key| given.get(key).cloned())?;
     terms.check(asked_at)?;
     Ok(NewJob {
         id,
@@ -63,9 +70,9 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
         kind,
         key: key.map(|key| input::name("idempotency_key", key, input::LONGEST_KEY)).transpose()?,
         actor: actor.map(|actor| input::name("actor", actor, input::LONGEST_NAME)).transpose()?,
-        source_ref: text(job, "source_ref")?,
-        target_ref: text(job, "target_ref")?,
-        payload_ref: text(job, "payload_ref")?,
+        source_ref: reference(job, "source_ref")?,
+        target_ref: reference(job, "target_ref")?,
+        payload_ref: reference(job, "payload_ref")?,
         priority: input::priority(priority)?,
         max_attempts: input::max_attempts(max_attempts)?,
         asked_at,
@@ -104,6 +111,10 @@ fn text<'a>(job: Container<'a>, key: &str) -> Result<Option<&'a str>, Refusal> {
             ))
         }
     }
+}
+
+fn reference<'a>(job: Container<'a>, key: &str) -> Result<Option<&'a str>, Refusal> {
+    input::reference(key, text(job, key)?)
 }
 
 fn run_id(text: &str) -> Result<Uuid, Refusal> {

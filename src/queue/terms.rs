@@ -16,6 +16,9 @@ use serde_json::{Map, Value};
 pub const KEYS: [&str; 8] =
     ["start_by", "finish_by", "external_effects", "limit_keys", "ordering_key", "cost", "fairness_key", "requires"];
 
+/// So many a worker may announce.
+const MOST_CAPABILITIES: usize = 1_000;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Terms {
     pub start_by: Option<Micros>,
@@ -173,6 +176,12 @@ pub fn capabilities(what: &str, value: &Value) -> Result<Vec<String>, Refusal> {
     let mut names: Vec<String> = serde_json::from_value(value.clone()).map_err(|_| wrong())?;
     names.sort();
     names.dedup();
+    if names.len() > MOST_CAPABILITIES {
+        return Err(Refusal::new(
+            format!("{what} has {} names, more than the {MOST_CAPABILITIES} allowed", names.len()),
+            "Give a combination of capabilities a name of its own.",
+        ));
+    }
     for name in &names {
         input::name("a capability", name, lane::LONGEST_NEEDS)?;
         if name.contains([',', '|']) {

@@ -113,8 +113,9 @@ impl Unique {
             return None;
         }
         let Found::Resting(behind) = settle::seize(db, job_id) else { return None };
-        changes["payload_json"] = payload.parse("p_payload_json").ok()?;
-        let row = db.run(&JOB_CHANGE, &[job_id.into(), Jsonb::from_value(changes).into()]);
+        // Not parsed: the job has been taken out of its place, and nothing may stop it from coming back.
+        let changes = Jsonb::from_value(changes).with("payload_json", payload);
+        let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
         let place = Place { blocked_by: behind, ..Place::from_row(&row, 2) };
         place.enter(db, now);
         Some(Jsonb::from_value(json!({"ok": true, "code": code, "duplicate": true, "job_id": job_id.to_string(),

@@ -9,6 +9,7 @@
 use super::zeroed::{ValidAsZero, Zeroed, init_zeroed};
 use super::{gauges, is_preloaded, my_database, notices, process, seats, waiters};
 use crate::base::settings::Settings;
+use crate::db::is_on_standby;
 use agentq_core::counters::{Counters, Slot, Turn, Wanted};
 use agentq_core::{budget, lane};
 use pgrx::prelude::*;
@@ -150,7 +151,8 @@ fn subtransaction() -> pg_sys::SubTransactionId {
 }
 
 /// Sees to it that slots are counted, of the leases in this table; `count` is called if nobody has done so.
-/// False: there is no room for this database, or no shared memory at all.
+/// False: there is no room for this database, or no shared memory at all; or this is a standby, where leases come and
+/// go without anybody to count them, so that what was counted would be wrong once it is promoted.
 pub fn ensure(leases: pg_sys::Oid, count: impl FnOnce() -> Vec<Count>) -> bool {
     if !is_preloaded() {
         return false;
@@ -158,6 +160,9 @@ pub fn ensure(leases: pg_sys::Oid, count: impl FnOnce() -> Vec<Count>) -> bool {
     let leases = leases.to_u32();
     if KNOWN.get() == leases && !INCOMPLETE.get().load(SeqCst) {
         return true;
+    }
+    if is_on_standby() {
+        return false;
     }
     listen();
     let me = process::Process::me().pid;

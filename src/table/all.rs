@@ -1,6 +1,6 @@
 //! Reading a whole table, for one that is small.
 
-use super::{Moment, Reader, Table};
+use super::{Moment, Reader, Table, guarded};
 use pgrx::prelude::*;
 use std::ptr;
 
@@ -21,7 +21,7 @@ impl<'a> All<'a> {
             let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
                 | pg_sys::ScanOptions::SO_ALLOW_STRAT
                 | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
-            let scan = begin(table.relation, moment.0, 0, ptr::null_mut(), ptr::null_mut(), flags);
+            let scan = guarded(|| begin(table.relation, moment.0, 0, ptr::null_mut(), ptr::null_mut(), flags));
             All { scan, row: Reader::of(table), table, _moment: moment }
         }
     }
@@ -31,7 +31,7 @@ impl<'a> All<'a> {
         // SAFETY: the scan is open, and the slot is of its table.
         let found = unsafe {
             let next = (*(*self.table.relation).rd_tableam).scan_getnextslot.expect("tables can be read");
-            next(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.row.slot)
+            guarded(|| next(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.row.slot))
         };
         found.then_some(&self.row)
     }
@@ -41,7 +41,10 @@ impl Drop for All<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: opened by this value, and closed once.
-            unsafe { (*(*self.table.relation).rd_tableam).scan_end.expect("tables can be read")(self.scan) }
+            unsafe {
+                let end = (*(*self.table.relation).rd_tableam).scan_end.expect("tables can be read");
+                guarded(|| end(self.scan));
+            }
         }
     }
 }

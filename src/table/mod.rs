@@ -89,6 +89,13 @@ pub fn must_write(what: &CStr) {
     }
 }
 
+/// Makes a call of an access method's. Those are pointers, which the bindings do not guard: an error has to unwind, and
+/// not to jump over what is put back here and in the callers.
+unsafe fn guarded<R>(call: impl FnOnce() -> R) -> R {
+    // SAFETY: the closure owns nothing that would have to be dropped.
+    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(call) }
+}
+
 fn relation_id(name: &CStr) -> pg_sys::Oid {
     // SAFETY: lookups by name in the server's caches.
     let id = unsafe {
@@ -166,9 +173,14 @@ impl Places {
 
 impl Table {
     pub fn open(layout: &Layout) -> Table {
-        // SAFETY: the id was just looked up; the lock is kept to the end of the transaction.
-        let relation = unsafe { pg_sys::table_open(relation_id(layout.name), pg_sys::RowExclusiveLock as i32) };
-        Table { relation, places: Places::of(relation, layout), writer: OnceCell::new() }
+        loop {
+            // SAFETY: the id was just looked up; the lock is kept to the end of the transaction.
+            let relation = unsafe { pg_sys::try_table_open(relation_id(layout.name), pg_sys::RowExclusiveLock as i32) };
+            // While the lock was waited for, an upgrade may have put another table in its place, with the same name.
+            if !relation.is_null() {
+                return Table { relation, places: Places::of(relation, layout), writer: OnceCell::new() };
+            }
+        }
     }
 
     /// Closes the table and lets go of its lock, of which nothing was made use.
@@ -202,16 +214,9 @@ impl Table {
         let result = unsafe {
             let delete = (*(*self.relation).rd_tableam).tuple_delete.expect("tables can delete");
             let mut failure = pg_sys::TM_FailureData::default();
-            delete(
-                self.relation,
-                scan.row_id(),
-                pg_sys::GetCurrentCommandId(true),
-                scan.snapshot(),
-                ptr::null_mut(),
-                wait,
-                &mut failure,
-                false,
-            )
+            let (row, command) = (scan.row_id(), pg_sys::GetCurrentCommandId(true));
+            let (snapshot, none) = (scan.snapshot(), ptr::null_mut());
+            guarded(|| delete(self.relation, row, command, snapshot, none, wait, &mut failure, false))
         };
         if result == pg_sys::TM_Result::TM_Ok { Deleted::Yes } else { Deleted::No }
     }

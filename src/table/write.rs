@@ -4,7 +4,7 @@
 //! calls. What needs more (a trigger on INSERT, a CHECK, an index over an expression) goes the way of the
 //! server's logical replication, through the executor.
 
-use super::{Places, Row};
+use super::{Places, Row, guarded};
 use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::ptr;
@@ -123,7 +123,8 @@ impl Writer {
             // method, which has this call.
             Way::Plain(indexes) => unsafe {
                 let insert = (*(*self.relation).rd_tableam).tuple_insert.expect("tables can insert");
-                insert(self.relation, slot, pg_sys::GetCurrentCommandId(true), 0, ptr::null_mut());
+                let command = pg_sys::GetCurrentCommandId(true);
+                guarded(|| insert(self.relation, slot, command, 0, ptr::null_mut()));
                 indexes.iter().for_each(|index| index.add(self.relation, slot));
             },
             Way::Executor(executor) => executor.insert(slot),
@@ -159,7 +160,8 @@ impl Writer {
         unsafe {
             let insert = (*(*self.relation).rd_tableam).multi_insert.expect("tables can insert");
             let command = pg_sys::GetCurrentCommandId(true);
-            insert(self.relation, slots.as_mut_ptr(), slots.len() as i32, command, 0, ptr::null_mut());
+            let (rows, number) = (slots.as_mut_ptr(), slots.len() as i32);
+            guarded(|| insert(self.relation, rows, number, command, 0, ptr::null_mut()));
         }
     }
 }

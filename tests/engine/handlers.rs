@@ -1,5 +1,8 @@
 //! Jobs that the server runs itself, and what their SQL cannot do.
 
+mod deferred;
+mod escape;
+
 use crate::helpers::{database, eventually, id};
 use agentq_tests::{Database, Session, json};
 

@@ -8,7 +8,7 @@ pub const LEVELS: [&str; 4] = ["producer", "worker", "operator", "reader"];
 const NONE: &str = "'00000000-0000-0000-0000-000000000000'";
 
 /// Every function with a call of it, and the levels that may make that call.
-fn calls() -> Vec<(String, &'static [&'static str])> {
+pub fn calls() -> Vec<(String, &'static [&'static str])> {
     let (all, produce, work, operate, read): (&[_], &[_], &[_], &[_], &[_]) =
         (&LEVELS, &["producer", "operator"], &["worker", "operator"], &["operator"], &["reader", "operator"]);
     [
@@ -149,7 +149,7 @@ fn calls() -> Vec<(String, &'static [&'static str])> {
     .collect()
 }
 
-const READABLE: &[&str] = &[
+pub const READABLE: &[&str] = &[
     "job_queue",
     "job_attempt",
     "job_dead_letter",
@@ -219,7 +219,7 @@ pub fn access(owner: &mut Session, what: &str, role: &str, level: &str) -> Value
 }
 
 /// Whether the server lets this session make the statement, whatever then comes of it.
-fn is_let_in(s: &mut Session, statement: &str) -> bool {
+pub fn is_let_in(s: &mut Session, statement: &str) -> bool {
     match s.0.simple_query(&format!("BEGIN; {statement}")) {
         Ok(_) => s.run("ROLLBACK"),
         Err(error) => {

@@ -4,6 +4,7 @@
 use crate::access::with_levels;
 use crate::filled::{assert_works, fill};
 use crate::programs::plain_database;
+use crate::security_traps::{arm, arm_temporary};
 use agentq_tests::{Database, Session, database, shared_cluster};
 
 /// Functions and operators of pg_catalog and of agentq, each with a use of it that springs the trap.
@@ -51,11 +52,18 @@ const TYPES: [&str; 5] = ["uuid", "timestamptz", "jsonb", "text", "regclass"];
 fn mallory(db: &Database<'_>) -> Session {
     let (role, mut s) = with_levels(db, "mallory", &["operator"]);
     db.session().run(&format!("GRANT CREATE ON DATABASE {} TO \"{role}\"", db.name));
+    lay(db, &mut s);
+    s
+}
+
+/// Lays the traps of a session that may make schemas. There is one such session at a time in a database.
+pub fn lay(db: &Database<'_>, s: &mut Session) {
     s.run(
         "CREATE SCHEMA evil;
          CREATE TABLE evil.log (who name, what text);
-         CREATE SEQUENCE evil.sprung;
-         CREATE FUNCTION evil.note(what text) RETURNS boolean LANGUAGE plpgsql AS
+         GRANT USAGE ON SCHEMA evil TO PUBLIC; GRANT ALL ON evil.log TO PUBLIC;
+         CREATE SEQUENCE evil.sprung; GRANT ALL ON evil.sprung TO PUBLIC;
+         CREATE FUNCTION evil.note(what text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog AS
             $$ BEGIN
                  IF current_user <> session_user THEN PERFORM nextval('evil.sprung'); END IF;
                  INSERT INTO evil.log VALUES (current_user, what);
@@ -75,10 +83,15 @@ fn mallory(db: &Database<'_>) -> Session {
             "CREATE OPERATOR evil.{operator} (FUNCTION = evil.{function}, LEFTARG = {left}, RIGHTARG = {right})"
         ));
     }
+    // Not every level may read the view whose columns these have.
+    let columns = db.session().text(
+        "SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute
+         WHERE attrelid = 'agentq.job_queue'::regclass AND attnum > 0",
+    );
     for table in TABLES {
         for schema in ["evil", "pg_temp"] {
             s.run(&format!(
-                "CREATE TABLE {schema}.{table} (LIKE agentq.job_queue);
+                "CREATE TABLE {schema}.{table} ({columns});
                  CREATE FUNCTION {schema}.spring_{table}() RETURNS trigger LANGUAGE plpgsql AS
                     $$ BEGIN PERFORM evil.note('table {table}'); RETURN NULL; END $$;
                  CREATE TRIGGER spring BEFORE INSERT OR UPDATE OR DELETE ON {schema}.{table}
@@ -91,11 +104,10 @@ fn mallory(db: &Database<'_>) -> Session {
         s.run(&format!("CREATE DOMAIN pg_temp.{name} AS pg_catalog.{name} CHECK (evil.note('type {name}'))"));
     }
     s.run("SET search_path = evil, pg_temp, pg_catalog, agentq, public");
-    s
 }
 
 /// The traps that were sprung, and as whom. A sequence remembers even what was rolled back.
-fn log(db: &Database<'_>) -> Vec<String> {
+pub fn log(db: &Database<'_>) -> Vec<String> {
     db.session().texts(
         "SELECT DISTINCT who || ': ' || what FROM evil.log
          UNION ALL SELECT 'with the rights of another' FROM evil.sprung WHERE is_called ORDER BY 1",
@@ -190,6 +202,10 @@ fn effects(c: &mut Caller) {
 fn nothing_of_the_callers_own_runs_inside_the_functions() {
     let db = database();
     let mut c = Caller { s: mallory(&db), called: Vec::new() };
+    // And of everything else that is in the catalog.
+    arm(&mut db.session(), &mut c.s);
+    arm_temporary(&mut db.session(), &mut c.s);
+    c.s.run("SET search_path = evil, pg_temp, pg_catalog, agentq, public");
     let done = c.hold("done");
     c.call("fn_job_enqueue('done', 'key of done')", "duplicate");
     c.call(&format!("fn_job_start('{done}', 'w')"), "started");

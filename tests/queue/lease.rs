@@ -1,6 +1,8 @@
 //! Holding a job: leases, fencing, heartbeats, giving back, and what happens to the silent.
 
-use crate::helpers::{attempts, claimed, drain, enqueue_all, eventually, everything, expect, id, text, token};
+use crate::helpers::{
+    attempts, claimed, drain, enqueue_all, eventually, everything, expect, id, text, token, until_someone_waits,
+};
 use agentq_tests::{Session, database, json};
 
 /// How long the present lease lasts, from the claim to its end.
@@ -27,6 +29,28 @@ fn a_claim_holds_the_job_for_the_time_asked_for() {
         ));
         assert_eq!(shown, "leased bob true");
     }
+}
+
+#[test]
+fn an_attempt_never_begins_before_the_one_before_it_has_ended() {
+    let db = database();
+    let mut s = db.session();
+    let job = s.enqueue("x");
+    claimed(&mut s, "bob");
+    // The next claim has begun, and gets no further than the ready jobs, when bob gives his back.
+    s.run("BEGIN; LOCK TABLE agentq.job_ready IN ACCESS EXCLUSIVE MODE");
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| claimed(&mut db.session(), "ann"));
+        until_someone_waits(&mut db.session());
+        expect(&mut s, "released", &format!("fn_job_release('{job}', 'bob')"));
+        s.run("COMMIT");
+        assert_eq!(id(&next.join().expect("it answers")), job);
+    });
+    let ordered = "SELECT bool_and(began_at >= before) FROM (SELECT began_at,
+        lag(ended_at, 1, began_at) OVER (ORDER BY attempt_no) AS before FROM agentq.job_attempt) t";
+    assert_eq!(s.text(ordered), "t");
+    // The lease begins with the attempt.
+    assert_eq!(lease_of(&mut s, &job), "300.000000");
 }
 
 #[test]

@@ -56,6 +56,21 @@ pub struct Options {
     pub engine: bool,
     /// Lines for postgresql.conf.
     pub settings: Vec<String>,
+    /// Where its data lies; left out, beside that of the other test clusters.
+    pub within: Option<PathBuf>,
+}
+
+/// How a server is told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Sessions are ended, and a checkpoint is made.
+    Fast,
+    /// Every process leaves at once; the next start recovers.
+    Immediate,
+    /// kill -9 of the postmaster alone: the others notice, each in its time.
+    KillPostmaster,
+    /// kill -9 of the postmaster and of every process of its.
+    KillAll,
 }
 
 /// A running server. Stopped when dropped, and when the test process ends, however it ends.
@@ -68,7 +83,10 @@ pub struct Cluster {
 impl Cluster {
     /// Makes a new cluster and starts it.
     pub fn start(name: &str, options: &Options) -> Cluster {
-        let data = Self::new_folder(name);
+        let data = match &options.within {
+            Some(folder) => folder.join(name),
+            None => Self::new_folder(name),
+        };
         run(as_server_user(pg_bin("initdb"))
             .args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
             .arg(&data));
@@ -127,10 +145,17 @@ impl Cluster {
         file.write_all(own.as_bytes()).expect("postgresql.conf is writable");
     }
 
+    /// Starts the server and waits until it answers.
+    fn spawn(&mut self) {
+        self.launch();
+        self.wait_until_up();
+    }
+
     /// Starts the server from a thread that never ends: the kernel tells the server to stop when
     /// that thread dies, which is when the tests are over.
-    fn spawn(&mut self) {
-        let log = std::fs::File::create(self.data.join("server.log")).expect("a log file");
+    fn launch(&mut self) {
+        let path = self.data.join("server.log");
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("a log file");
         let mut command = as_server_user(pg_bin("postgres"));
         command.arg("-D").arg(&self.data).stdin(Stdio::null());
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
@@ -149,7 +174,6 @@ impl Cluster {
             }
         });
         self.server = Some(receiver.recv().expect("the keeper answers"));
-        self.wait_until_up();
     }
 
     fn wait_until_up(&mut self) {
@@ -174,35 +198,66 @@ impl Cluster {
 
     /// kill -9 of the whole server, then a new start on the same data.
     pub fn crash_and_restart(&mut self) {
-        let server = self.server.as_mut().expect("it runs");
-        // Backends notice the death of the postmaster by themselves.
-        server.kill().expect("kill -9");
-        server.wait().expect("it is dead");
-        let deadline = Instant::now() + Duration::from_secs(30);
+        self.end(Stop::KillPostmaster);
+        self.start_again();
+    }
+
+    /// The process id of the postmaster, if it runs.
+    pub fn pid(&self) -> Option<i32> {
+        self.server.as_ref().map(|server| server.id() as i32)
+    }
+
+    /// Whether the postmaster is there.
+    pub fn is_running(&mut self) -> bool {
+        self.server.as_mut().is_some_and(|server| matches!(server.try_wait(), Ok(None)))
+    }
+
+    /// Ends the server, and returns when its postmaster is gone. The data stays.
+    pub fn end(&mut self, how: Stop) {
+        let Some(mut server) = self.server.take() else { return };
+        let postmaster = server.id() as i32;
+        let mut doomed = vec![postmaster];
+        if how == Stop::KillAll {
+            doomed.extend(children(postmaster));
+        }
+        let signal = match how {
+            Stop::Fast => libc::SIGINT,
+            Stop::Immediate => libc::SIGQUIT,
+            Stop::KillPostmaster | Stop::KillAll => libc::SIGKILL,
+        };
+        for pid in doomed {
+            // SAFETY: signals processes of a server that this process started and has not yet waited for.
+            unsafe { libc::kill(pid, signal) };
+        }
+        server.wait().ok();
+    }
+
+    /// Starts the server again on the data it left. While processes of the last one are still there the
+    /// server refuses to start, as it should; then it is tried again.
+    pub fn start_again(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            std::fs::remove_file(self.data.join("postmaster.pid")).ok();
-            self.spawn_quietly();
-            if self.server.as_mut().is_some_and(|s| matches!(s.try_wait(), Ok(None)))
-                && self.try_connect("postgres").is_ok()
-            {
+            self.launch();
+            if self.is_up_before(deadline) {
                 return;
             }
             assert!(Instant::now() < deadline, "the server does not recover:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
-    fn spawn_quietly(&mut self) {
-        if self.server.as_mut().is_some_and(|s| matches!(s.try_wait(), Ok(None))) {
-            std::thread::sleep(Duration::from_millis(200));
-            return;
+    /// Waits until the server answers; false if it has ended instead.
+    fn is_up_before(&mut self, deadline: Instant) -> bool {
+        while Instant::now() < deadline {
+            if self.try_connect("postgres").is_ok() {
+                return true;
+            }
+            if !self.is_running() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
-        let log = std::fs::OpenOptions::new().append(true).open(self.data.join("server.log")).expect("a log");
-        let mut command = as_server_user(pg_bin("postgres"));
-        command.arg("-D").arg(&self.data).stdin(Stdio::null());
-        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
-        self.server = Some(command.spawn().expect("the server starts"));
-        std::thread::sleep(Duration::from_millis(500));
+        false
     }
 
     /// Turns a standby into a primary.
@@ -211,13 +266,30 @@ impl Cluster {
         admin.batch_execute("SELECT pg_promote()").expect("it is promoted");
     }
 
+    /// Makes a server that has ended, however it ended, a standby of the one that took its place, and starts it.
+    /// What it alone had written is taken back; pg_rewind recovers it from its crash first.
+    pub fn rejoin(&mut self, primary: &Cluster) {
+        // Before its first checkpoint the new primary looks as if it had never been promoted, and pg_rewind would find
+        // nothing to do.
+        let mut admin = primary.try_connect("postgres").expect("the new primary answers");
+        admin.batch_execute("CHECKPOINT").expect("a checkpoint");
+        // It would put the other's log in the place of this one's.
+        let (log, path) = (self.log(), self.data.join("server.log"));
+        std::fs::remove_file(&path).ok();
+        run(as_server_user(pg_bin("pg_rewind"))
+            .arg(format!("--target-pgdata={}", self.data.display()))
+            .arg(format!("--source-server={}", primary.url("postgres")))
+            .args(["--write-recovery-conf", "--no-sync"]));
+        std::fs::remove_file(&path).ok();
+        std::fs::write(&path, log).expect("a log file");
+        // The settings have come over too, with the other's port.
+        self.configure(&[]);
+        self.start_again();
+    }
+
     /// Stops the server in an orderly way.
     pub fn stop(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            // SAFETY: signals a process that this one started and has not yet waited for.
-            unsafe { libc::kill(server.id() as i32, libc::SIGINT) };
-            server.wait().ok();
-        }
+        self.end(Stop::Fast);
     }
 }
 
@@ -237,6 +309,23 @@ fn remove_leftovers(folder: &Path) {
             std::fs::remove_dir_all(entry.path()).ok();
         }
     }
+}
+
+/// The processes that this one has started and that still run.
+pub fn children(parent: i32) -> Vec<i32> {
+    let is_child = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name of the program, in parentheses, may have blanks of its own.
+        let rest = stat.rsplit_once(')').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+        rest.split_whitespace().nth(1).and_then(|ppid| ppid.parse().ok()) == Some(parent)
+    };
+    std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| is_child(*pid))
+        .collect()
 }
 
 fn free_port() -> u16 {

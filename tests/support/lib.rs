@@ -3,6 +3,6 @@
 mod cluster;
 mod database;
 
-pub use cluster::{Cluster, Options, as_server_user, pg_bin, project_root};
+pub use cluster::{Cluster, Options, Stop, as_server_user, children, pg_bin, project_root};
 pub use database::{Database, Session, database, shared_cluster};
 pub use serde_json::{Value, json};

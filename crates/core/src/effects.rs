@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// So many operations and compensations at most.
 pub const LARGEST_MANIFEST: usize = 2_000;
+/// Types of effects that one of them produces.
+pub const MOST_EFFECTS: usize = 100;
 
 /// Work that changes something outside.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
+        Self { message: clipped(message.into()), hint: clipped(hint.into()) }
     }
 }
 
@@ -32,6 +32,19 @@ pub fn shown(value: &str) -> String {
     }
 }
 
+/// A text for people, cut where nobody would read on: whatever value got into it whole, it stays short.
+pub fn clipped(text: String) -> String {
+    const LONGEST: usize = 3_000;
+    if text.len() <= LONGEST {
+        return text;
+    }
+    let mut end = LONGEST;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}… ({} bytes)", &text[..end], text.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +55,13 @@ mod tests {
         assert!(text.len() < 100);
         assert!(text.ends_with("(5000 bytes)"));
         assert_eq!(shown("short"), "short");
+    }
+
+    #[test]
+    fn a_refusal_is_short_whatever_got_into_it() {
+        let refusal = Refusal::new("é".repeat(100_000), "x".repeat(100_000));
+        assert!(refusal.message.len() < 3_100 && refusal.hint.len() < 3_100);
+        assert!(refusal.message.ends_with("é… (200000 bytes)"));
+        assert_eq!(Refusal::new("a", "b"), Refusal { message: "a".to_owned(), hint: "b".to_owned() });
     }
 }

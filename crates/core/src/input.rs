@@ -11,6 +11,8 @@ pub const LARGEST_PURGE: i32 = 1_000_000;
 /// Names are part of index keys: a bound keeps every one of them storable.
 pub const LONGEST_NAME: usize = 200;
 pub const LONGEST_KEY: usize = 1_000;
+/// The longest reference to something that is kept elsewhere.
+pub const LONGEST_REFERENCE: usize = 10_000;
 
 /// The executor kinds that may report a heartbeat.
 pub const EXECUTOR_KINDS: [&str; 7] =
@@ -22,7 +24,7 @@ pub const TRIAGE_STATUSES: [&str; 5] = ["pending", "acknowledged", "manual_repla
 pub fn name<'a>(what: &str, value: &'a str, longest: usize) -> Result<&'a str, Refusal> {
     if value.trim().is_empty() {
         return Err(Refusal::new(
-            format!("{what} must not be empty or blank, but is \"{value}\""),
+            format!("{what} must not be empty or blank, but is \"{}\"", shown(value)),
             format!("Give {what} a text with at least one visible character."),
         ));
     }
@@ -33,6 +35,21 @@ pub fn name<'a>(what: &str, value: &'a str, longest: usize) -> Result<&'a str, R
         ));
     }
     Ok(value)
+}
+
+/// A reference to something that is kept elsewhere; it may be empty.
+pub fn reference<'a>(what: &str, value: Option<&'a str>) -> Result<Option<&'a str>, Refusal> {
+    match value.filter(|value| value.len() > LONGEST_REFERENCE) {
+        None => Ok(value),
+        Some(long) => Err(Refusal::new(
+            format!(
+                "{what} is {} bytes long, more than the {LONGEST_REFERENCE} allowed: \"{}\"",
+                long.len(),
+                shown(long)
+            ),
+            "A reference says where something is. Keep the thing itself elsewhere.",
+        )),
+    }
 }
 
 pub fn priority(value: i32) -> Result<i32, Refusal> {
@@ -149,6 +166,14 @@ mod tests {
             assert!(name("job_kind", bad, LONGEST_NAME).is_err());
         }
         assert_eq!(name("job_kind", "email.send", LONGEST_NAME), Ok("email.send"));
+    }
+
+    #[test]
+    fn a_reference_may_be_empty_but_not_long() {
+        assert_eq!((reference("r", None), reference("r", Some(""))), (Ok(None), Ok(Some(""))));
+        assert!(reference("r", Some(&"x".repeat(LONGEST_REFERENCE))).is_ok());
+        let refusal = reference("r", Some(&"x".repeat(LONGEST_REFERENCE + 1))).unwrap_err();
+        assert!(refusal.message.contains("10001 bytes") && refusal.message.len() < 200);
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub mod error;
 pub mod error_class;
 pub mod event;
 pub mod gauges;
+#[cfg(test)]
+mod hostile;
 pub mod input;
 pub mod jsonb;
 pub mod lane;

@@ -6,6 +6,7 @@ use crate::policy::{AutoApprove, ProposalCaps, Risk, WorkerPolicy};
 use crate::reaction::glob;
 use crate::shape::At;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 /// The kind of a step that has none, and no mission of its own.
 const NAMELESS: &str = "";
@@ -15,27 +16,42 @@ const DATA: [&str; 2] = ["params", "metadata"];
 /// Every kind of work that a template asks for, in the order in which they are named: those of its
 /// steps, of missions within steps, and of what undoes a step.
 pub fn step_kinds(template: &Value) -> Vec<String> {
-    let mut kinds = Vec::new();
+    let mut kinds = Kinds::default();
     walk(template, &mut kinds);
-    kinds
+    kinds.in_order.into_iter().map(str::to_owned).collect()
 }
 
-fn walk(template: &Value, kinds: &mut Vec<String>) {
+/// Kinds in the order in which they were found, each once.
+#[derive(Default)]
+struct Kinds<'a> {
+    in_order: Vec<&'a str>,
+    known: HashSet<&'a str>,
+}
+
+impl<'a> Kinds<'a> {
+    fn add(&mut self, kind: &'a str) {
+        if self.known.insert(kind) {
+            self.in_order.push(kind);
+        }
+    }
+}
+
+fn walk<'a>(template: &'a Value, kinds: &mut Kinds<'a>) {
     for step in template.get("steps").and_then(Value::as_array).into_iter().flatten() {
         // Something will run, and nobody knows what: a kind that no rule allows.
         if !step.get("kind").is_some_and(Value::is_string) && step.get("mission").is_none() {
-            add(NAMELESS, kinds);
+            kinds.add(NAMELESS);
         }
         named(step, kinds);
     }
 }
 
 /// Kinds that are named anywhere in a step, but for its data: whatever else a step may hold that runs.
-fn named(value: &Value, kinds: &mut Vec<String>) {
+fn named<'a>(value: &'a Value, kinds: &mut Kinds<'a>) {
     match value {
         Value::Object(map) => {
             if let Some(kind) = map.get("kind").and_then(Value::as_str) {
-                add(kind, kinds);
+                kinds.add(kind);
             }
             for (key, value) in map {
                 match key.as_str() {
@@ -48,12 +64,6 @@ fn named(value: &Value, kinds: &mut Vec<String>) {
         }
         Value::Array(list) => list.iter().for_each(|value| named(value, kinds)),
         _ => {}
-    }
-}
-
-fn add(kind: &str, kinds: &mut Vec<String>) {
-    if !kinds.iter().any(|known| known == kind) {
-        kinds.push(kind.to_owned());
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Conditions on the data, cooldown and dedupe need the server, and are checked after these.
 
-use crate::error::Refusal;
+use crate::error::{Refusal, shown};
 use crate::input;
 use crate::policy::REACTION_MATRIX;
 use crate::shape::At;
@@ -247,7 +247,9 @@ fn collect(value: &Value, at: &str, paths: &mut Vec<(String, String)>) {
         return;
     }
     match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| collect(value, &format!("{at}.{key}"), paths)),
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| collect(value, &format!("{at}.{}", shown(key)), paths))
+        }
         Value::Array(list) => {
             list.iter().enumerate().for_each(|(n, value)| collect(value, &format!("{at}[{n}]"), paths));
         }

@@ -53,7 +53,7 @@ impl<'a> At<'a> {
     pub fn members(&self) -> impl Iterator<Item = (&'a str, At<'a>)> {
         let path = self.path.clone();
         let members = self.value.as_object().into_iter().flatten();
-        members.map(move |(key, value)| (key.as_str(), At { path: format!("{path}.{key}"), value }))
+        members.map(move |(key, value)| (key.as_str(), At { path: format!("{path}.{}", shown(key)), value }))
     }
 
     pub fn list(&self) -> Result<Vec<At<'a>>, Refusal> {

@@ -234,7 +234,8 @@ fn fn_effect_reconcile(
         let id = required("p_effect_id", p_effect_id);
         let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
         check_result(p_result);
-        let by = p_by.map_or_else(db::session_user, str::to_owned);
+        let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
+        let by = by.map_or_else(db::session_user, str::to_owned);
         let now = clock::now();
         db::answer(|db| {
             // Whoever holds the job is at it, and is waited for.

@@ -3,6 +3,7 @@
 //! Changes go one after the other, so that two of them cannot together make what neither would be allowed.
 
 use super::audit;
+use super::carry::shorten;
 use crate::base::clock::{self, timestamp};
 use crate::base::ids::new_id;
 use crate::base::settings::Settings;
@@ -134,7 +135,7 @@ fn fn_effect_manifest_set(
     p_note: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
     let document = required("p_manifest", p_manifest).parse("p_manifest").or_raise();
-    change(&document, p_replace.unwrap_or(false), p_note)
+    change(&document, p_replace.unwrap_or(false), p_note.map(shorten))
 }
 
 #[pg_extern(stable, security_definer)]

@@ -10,6 +10,7 @@ use crate::db::{self, Db, statement};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use crate::queue::answer;
+use crate::queue::finish::shorten;
 use agentq_core::input;
 use agentq_core::mission::plan::Decision;
 use agentq_core::mission::template::MODES;
@@ -48,7 +49,7 @@ fn fn_mission_cancel(
         let mission_id = required("p_mission", p_mission);
         let mode = p_mode.map(|mode| input::one_of("p_mode", mode, &MODES).or_raise());
         let by = db::session_user();
-        let why = Why::Cancel { reason: p_reason, by: &by, mode };
+        let why = Why::Cancel { reason: p_reason.map(shorten), by: &by, mode };
         db::answer(|db| match stop::stop(db, mission_id, &why, clock::now()) {
             Stopped::Unknown => unknown_mission(mission_id),
             Stopped::Already(status) => already(mission_id, &status),
@@ -67,6 +68,7 @@ fn fn_mission_cancel(
 fn fn_mission_pause(p_mission: Option<Uuid>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
     answer::gated(|_| {
         let mission_id = required("p_mission", p_mission);
+        let reason = p_reason.map(shorten);
         let now = clock::now();
         db::answer(|db| {
             let paused = counts::set_state(db, mission_id, "paused", &["running"]);
@@ -77,8 +79,8 @@ fn fn_mission_pause(p_mission: Option<Uuid>, p_reason: default!(Option<&str>, "N
             if mission.status != "running" || paused == 0 {
                 return already(mission_id, if mission.last_error.is_some() { "failing" } else { &mission.status });
             }
-            db.run(&MISSION_PAUSE, &[mission_id.into(), timestamp(now).into(), p_reason.into()]);
-            finalize::tell(db, "mission.paused", mission_id, json!({"reason": p_reason}), now);
+            db.run(&MISSION_PAUSE, &[mission_id.into(), timestamp(now).into(), reason.into()]);
+            finalize::tell(db, "mission.paused", mission_id, json!({"reason": reason}), now);
             told(db, "paused", mission_id)
         })
     })

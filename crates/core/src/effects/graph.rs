@@ -165,9 +165,17 @@ impl Manifest {
 /// What may follow what, each step with the effect that leads to it, if one does.
 struct Graph<'a> {
     manifest: &'a Manifest,
-    of: BTreeMap<&'a str, Vec<&'a str>>,
+    /// Compensations, by their number, of each operation or compensation.
+    of: BTreeMap<&'a str, Vec<usize>>,
+    /// Who produces an effect and has compensations.
     producers: BTreeMap<&'a str, Vec<&'a str>>,
+    names: Vec<&'a str>,
 }
+
+/// More faults about chains than this are not looked for.
+const MOST_FAULTS: usize = 100;
+/// The longest chain that is told whole.
+const LONGEST_CHAIN: usize = 50;
 
 /// A step to a compensation.
 type Step<'a> = (Option<&'a str>, &'a str);
@@ -181,28 +189,36 @@ enum Seen {
 impl<'a> Graph<'a> {
     fn of(manifest: &'a Manifest) -> Self {
         let (mut of, mut producers): (BTreeMap<_, Vec<_>>, BTreeMap<_, Vec<_>>) = Default::default();
-        for (name, compensation) in &manifest.compensations {
-            of.entry(compensation.of.as_str()).or_default().push(name.as_str());
+        let names: Vec<&str> = manifest.compensations.keys().map(String::as_str).collect();
+        for (number, compensation) in manifest.compensations.values().enumerate() {
+            of.entry(compensation.of.as_str()).or_default().push(number);
         }
         let operations = manifest.operations.iter().map(|(name, o)| (name, &o.produces));
         let compensations = manifest.compensations.iter().map(|(name, c)| (name, &c.produces));
         for (name, produces) in operations.chain(compensations) {
-            for effect in produces {
+            for effect in produces.iter().filter(|_| of.contains_key(name.as_str())) {
                 producers.entry(effect.as_str()).or_default().push(name.as_str());
             }
         }
-        Graph { manifest, of, producers }
+        Graph { manifest, of, producers, names }
     }
 
     fn steps(&self, name: &str) -> Vec<Step<'a>> {
         let compensations = |name: &str| self.of.get(name).into_iter().flatten().copied();
-        let mut steps: Vec<Step<'a>> = compensations(name).map(|next| (None, next)).collect();
+        let mut known = vec![false; self.names.len()];
+        let mut steps: Vec<Step<'a>> = Vec::new();
+        for next in compensations(name) {
+            known[next] = true;
+            steps.push((None, self.names[next]));
+        }
         if let Some(compensation) = self.manifest.compensations.get(name).filter(|c| !c.counter_effects) {
             for effect in &compensation.produces {
                 for producer in self.producers.get(effect.as_str()).into_iter().flatten() {
-                    let known: BTreeSet<&str> = steps.iter().map(|step| step.1).collect();
-                    let further = compensations(producer).filter(|next| !known.contains(next));
-                    steps.extend(further.map(|next| (Some(effect.as_str()), next)));
+                    for next in compensations(producer) {
+                        if !std::mem::replace(&mut known[next], true) {
+                            steps.push((Some(effect.as_str()), self.names[next]));
+                        }
+                    }
                 }
             }
         }
@@ -221,7 +237,7 @@ impl<'a> Graph<'a> {
         let mut longest = BTreeMap::new();
         for name in self.manifest.operations.keys() {
             let depth = self.depth(name, &mut longest);
-            if depth > max_depth {
+            if depth > max_depth && faults.len() < MOST_FAULTS {
                 let chain = self.longest_chain(name, &longest);
                 let message = format!(
                     "a chain of {depth} compensations is longer than the {max_depth} allowed: {}",
@@ -241,12 +257,16 @@ impl<'a> Graph<'a> {
         path: &mut Vec<Step<'a>>,
         faults: &mut Vec<Fault>,
     ) {
+        if faults.len() >= MOST_FAULTS {
+            return;
+        }
         match seen.get(step.1) {
             Some(Seen::Done) => return,
             Some(Seen::Open) => {
                 let from = path.iter().position(|(_, name)| *name == step.1).unwrap_or_default();
                 let mut chain = vec![step.1.to_owned()];
                 path[from + 1..].iter().chain([&step]).for_each(|step| tell(*step, &mut chain));
+                let chain = shortened(chain);
                 let message = format!("compensating would never end: {}", chain.join(" → "));
                 let hint = "Give the effects of the compensation types of their own, or make it a pure counter.";
                 faults.push(Fault { chain, ..Fault::new("cycle", format!("compensations.{}", step.1), message, hint) });
@@ -280,8 +300,16 @@ impl<'a> Graph<'a> {
             tell(step, &mut chain);
             at = step.1;
         }
-        chain
+        shortened(chain)
     }
+}
+
+/// The beginning and the end of a chain that nobody would read whole.
+fn shortened(mut chain: Vec<String>) -> Vec<String> {
+    if chain.len() > LONGEST_CHAIN {
+        chain.splice(LONGEST_CHAIN / 2..chain.len() - LONGEST_CHAIN / 2, ["…".to_owned()]);
+    }
+    chain
 }
 
 fn tell(step: Step<'_>, chain: &mut Vec<String>) {

@@ -1,6 +1,6 @@
 //! Reading a manifest from JSON. Whatever is wrong is named with its path in the document.
 
-use super::{Compensation, LARGEST_MANIFEST, Manifest, Operation};
+use super::{Compensation, LARGEST_MANIFEST, MOST_EFFECTS, Manifest, Operation};
 use crate::error::{Refusal, shown};
 use crate::input;
 use serde_json::{Map, Value};
@@ -120,6 +120,12 @@ fn effects(path: &str, map: &Map<String, Value>) -> Result<Vec<String>, Refusal>
     let mut types = types.collect::<Result<Vec<String>, Refusal>>()?;
     types.sort();
     types.dedup();
+    if types.len() > MOST_EFFECTS {
+        return Err(Refusal::new(
+            format!("{path} has {} types of effects, more than {MOST_EFFECTS}", types.len()),
+            "Name what is undone together as one type.",
+        ));
+    }
     Ok(types)
 }
 

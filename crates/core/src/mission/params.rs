@@ -2,6 +2,7 @@
 
 use super::path::{self, References};
 use crate::Refusal;
+use crate::error::shown;
 use serde_json::Value;
 
 /// The path of a reference, if the value is one.
@@ -18,7 +19,7 @@ pub fn each_reference(
     if let Some(path) = reference(value) {
         let path = path.as_str().ok_or_else(|| {
             Refusal::new(
-                format!("{place}.$from must be a path, not {}", crate::error::shown(&path.to_string())),
+                format!("{place}.$from must be a path, not {}", shown(&path.to_string())),
                 "For example: {\"$from\": \"$.draft.url\"}.",
             )
         })?;
@@ -26,7 +27,7 @@ pub fn each_reference(
     }
     match value {
         Value::Object(map) => {
-            map.iter().try_for_each(|(key, value)| each_reference(value, &format!("{place}.{key}"), each))
+            map.iter().try_for_each(|(key, value)| each_reference(value, &format!("{place}.{}", shown(key)), each))
         }
         Value::Array(list) => (list.iter().enumerate())
             .try_for_each(|(number, value)| each_reference(value, &format!("{place}[{number}]"), each)),

@@ -47,7 +47,13 @@ impl At {
     ) -> Result<&'v Map<String, Value>, Refusal> {
         value.as_object().ok_or_else(|| {
             let example = format!("For example: {example}.");
-            refuse(place, format!("{what} must be a JSON object, not {}", short(value)), example)
+            // What it is, and not what is in it: it may be what a job is to carry.
+            let found = match value {
+                Value::String(_) => "a text".to_owned(),
+                Value::Array(items) if !items.is_empty() => "a list".to_owned(),
+                other => short(other),
+            };
+            refuse(place, format!("{what} must be a JSON object, not {found}"), example)
         })
     }
 

@@ -8,7 +8,7 @@ use super::reader::{At, refuse};
 use crate::Refusal;
 use crate::error::shown;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Steps of one template, those of missions inside it included.
 pub const MOST_STEPS: usize = 20_000;
@@ -639,10 +639,10 @@ fn shown_way(names: &[&str]) -> String {
 fn check_reads(steps: &[Step], at: &At) -> Result<(), Refusal> {
     let mut before = Before::default();
     for (number, step) in steps.iter().enumerate() {
-        let Some(spec) = &step.spec else { continue };
+        let Some(spec) = step.spec.as_ref().filter(|spec| !spec.reads.is_empty()) else { continue };
+        let parents: HashSet<&str> = step.parents.iter().map(|parent| steps[parent.step].name.as_str()).collect();
         for name in spec.reads.iter().filter(|name| *name != INPUT) {
-            let is_parent = step.parents.iter().any(|parent| steps[parent.step].name == *name);
-            if !is_parent && !before.has(steps, number, name) {
+            if !parents.contains(name.as_str()) && !before.has(steps, number, name) {
                 return Err(refuse(
                     &format!("{}[{number}]", at.member("steps")),
                     format!("it reads the result of \"{}\", which need not have ended before it", shown(name)),

@@ -1,0 +1,161 @@
+//! Values larger than anything should be: refused in words, and the memory for them given back.
+
+use crate::catalog;
+use crate::corpus::{Lexicon, Maker};
+use crate::dice::Dice;
+use crate::judge;
+use crate::world::World;
+use agentq_tests::{Session, database};
+
+/// By how much a session may have grown when it has refused what is large, in kB.
+const KEPT_KB: i64 = 64 * 1024;
+
+fn memory_kb(s: &mut Session) -> i64 {
+    let pid = s.text("SELECT pg_backend_pid()");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the backend lives");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("Linux tells it");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+}
+
+#[test]
+fn three_hundred_megabytes_are_refused_and_their_memory_is_given_back() {
+    let db = database();
+    let mut s = db.session();
+    let job = s.enqueue("x");
+    s.claim("bob");
+    let before = memory_kb(&mut s);
+    let text = "repeat('x', 314572800)";
+    let json = "jsonb_build_object('a', repeat('x', 268000000))";
+    for call in [
+        format!("fn_job_enqueue({text})"),
+        format!("fn_job_enqueue('x', {text})"),
+        format!("fn_job_enqueue('x', p_payload_json => {json})"),
+        format!("fn_job_enqueue('x', p_options => {json})"),
+        format!("fn_job_claim({text})"),
+        format!("fn_job_ack('{job}', 'bob', {json})"),
+        format!("fn_job_heartbeat('{job}', 'bob', p_checkpoint => {json})"),
+        format!("fn_event_emit('x', 'y', {json})"),
+        format!("fn_mission_start({json})"),
+        format!("fn_policy_set('mine', {json})"),
+        format!("fn_job_enqueue_batch(jsonb_build_array({json}))->'no such'"),
+    ] {
+        let result = s.0.simple_query(&format!("SELECT agentq.{call}"));
+        let Err(error) = result else {
+            assert!(call.contains("batch"), "this must be refused: {call}");
+            continue;
+        };
+        let error = error.as_db_error().unwrap_or_else(|| panic!("the session has ended: {error}\n{call}"));
+        assert!(["22023", "54000"].contains(&error.code().code()), "{call}: {}", judge::told(error));
+        assert!(error.message().len() < 1_000, "{call}: {}", judge::told(error));
+        let kept = memory_kb(&mut s) - before;
+        assert!(kept < KEPT_KB, "{kept} kB are kept after {call}");
+    }
+    assert_eq!(s.count("agentq.job_queue"), 1, "nothing of it was written");
+    judge::assert_calm(db.cluster);
+}
+
+/// The size of everything that agentq keeps, also of what has not been committed.
+const STORED: &str = "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
+    WHERE relnamespace = 'agentq'::regnamespace AND relkind = 'r'";
+
+#[test]
+fn no_argument_is_stored_or_told_of_at_any_length() {
+    let db = database();
+    let mut s = db.session();
+    let world = World::new(&mut s);
+    s.run("SET statement_timeout = '20s'");
+    // Letters that do not repeat: what is stored of them can be seen by its size.
+    s.run("INSERT INTO hostile.large SELECT 20, jsonb_build_object('a', t), t FROM (SELECT string_agg(md5(i::text), '') AS t
+        FROM generate_series(1, 65000) i) letters");
+    let (lexicon, mut dice) = (Lexicon::default(), Dice::new(11));
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    for function in catalog::functions(&mut s).iter().filter(|function| function.is_public && !function.is_trigger) {
+        for (place, argument) in function.arguments.iter().enumerate() {
+            let column = match argument.kind.as_str() {
+                "text" => "t",
+                "jsonb" => "j",
+                _ => continue,
+            };
+            tried += 1;
+            let mut maker = Maker { world: &world, lexicon: &lexicon, dice: &mut dice };
+            let value = format!("(SELECT {column} FROM hostile.large WHERE n = 20)");
+            let arguments = maker.sensible_but(function, place, &value);
+            let call = format!(
+                "SELECT coalesce(sum(length(f::text)), 0)::bigint FROM agentq.{}({arguments}) f",
+                function.name
+            );
+            let what = format!("{}({})", function.name, argument.name);
+            match numbers(&mut s, &format!("BEGIN; {STORED}; {call}; {STORED}; ROLLBACK")) {
+                Ok(sizes) => {
+                    let stored = sizes[2] - sizes[0];
+                    if sizes[1] > 100_000 || stored > 1_500_000 {
+                        wrong.push(format!("{what} answers with {} bytes, and stores {stored}", sizes[1]));
+                    }
+                }
+                Err(error) => {
+                    let Some(error) = error.as_db_error() else { panic!("the session has ended: {error}\n{call}") };
+                    if let Some(problem) = judge::unfit(function, error) {
+                        wrong.push(format!("{what}: {problem}: {}", judge::told(error)));
+                    }
+                    s.run("ROLLBACK");
+                }
+            }
+        }
+    }
+    assert!(tried > 150, "{tried}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    judge::assert_calm(db.cluster);
+}
+
+/// The number that each statement answers with.
+fn numbers(s: &mut Session, sql: &str) -> Result<Vec<i64>, postgres::Error> {
+    let messages = s.0.simple_query(sql)?;
+    let number = |message: &postgres::SimpleQueryMessage| match message {
+        postgres::SimpleQueryMessage::Row(row) => row.get(0).and_then(|number| number.parse().ok()),
+        _ => None,
+    };
+    Ok(messages.iter().filter_map(number).collect())
+}
+
+#[test]
+fn a_list_of_a_million_is_refused_by_its_length() {
+    let db = database();
+    let mut s = db.session();
+    s.run("SET statement_timeout = '30s'");
+    s.run(
+        "CREATE TABLE million AS SELECT
+        (SELECT jsonb_agg('{\"job_kind\": \"x\"}'::jsonb) FROM generate_series(1, 1000000)) AS jobs,
+        (SELECT jsonb_agg('{\"kind\": \"x\"}'::jsonb) FROM generate_series(1, 1000000)) AS steps,
+        (SELECT jsonb_agg('name' || i) FROM generate_series(1, 1000000) i) AS ids",
+    );
+    let calls = [
+        "fn_job_enqueue_batch(jobs)",
+        "fn_job_ack_batch('w', jobs)",
+        "fn_job_ack_batch('w', ids)",
+        "fn_job_ack_and_claim_batch('w', ids, 5)",
+        "fn_job_claim('w', p_options => jsonb_build_object('queues', ids))",
+        "fn_job_claim('w', p_options => jsonb_build_object('kinds', ids))",
+        "fn_job_claim('w', p_options => jsonb_build_object('capabilities', ids))",
+        "fn_job_enqueue('x', p_options => jsonb_build_object('requires', ids))",
+        "fn_job_enqueue('x', p_options => jsonb_build_object('limit_keys', ids))",
+        "fn_mission_start(jsonb_build_object('steps', steps))",
+        "fn_proposal_create('k', 'api', jsonb_build_object('steps', steps))",
+        "fn_policy_set('reaction_matrix', jobs)",
+        "fn_event_emit('x', 'y', '{}', jsonb_build_object('tags', ids))",
+        "fn_event_read(0, 5, NULL, jsonb_build_object('kinds', ids))",
+    ];
+    // What a session has needed once it may keep for the next time. It must not need more each time.
+    let mut needed = Vec::new();
+    for _ in 0..3 {
+        for call in calls {
+            let result = s.0.simple_query(&format!("SELECT agentq.{call} FROM million"));
+            let error = result.err().unwrap_or_else(|| panic!("this must be refused: {call}"));
+            let error = error.as_db_error().unwrap_or_else(|| panic!("the session has ended: {error}\n{call}"));
+            assert_eq!(error.code().code(), "22023", "{call}: {}", judge::told(error));
+            assert!(error.message().len() < 1_000 && error.hint().is_some(), "{call}: {}", judge::told(error));
+        }
+        needed.push(memory_kb(&mut s));
+    }
+    assert!(needed[2] - needed[1] < KEPT_KB, "the session grows: {needed:?} kB");
+    assert_eq!(s.count("agentq.job_queue"), 0);
+}

@@ -1,0 +1,165 @@
+//! What the catalog says of rights: nothing is for everybody, whoever runs with the owner's rights looks
+//! for names in its own places only, and everything belongs to the owner of the extension.
+
+use crate::access::with_levels;
+use agentq_tests::{Session, database, project_root};
+
+/// Types that everybody may use, as new types are in PostgreSQL. Nobody without a level can name them,
+/// because the schema is closed; whoever has a level gains nothing but a type.
+const OPEN_TYPES: [&str; 11] = [
+    "job_count",
+    "job_finished_state",
+    "job_key_text",
+    "job_limit",
+    "job_name",
+    "job_outcome",
+    "job_payload",
+    "job_resting_state",
+    "mission_count_state",
+    "mission_number",
+    "mission_step_status",
+];
+
+/// Functions with their owner's rights that push their search path themselves instead of declaring it
+/// (docs/decisions/0018-own-names.md).
+pub const HOT: [&str; 8] = [
+    "fn_job_ack",
+    "fn_job_ack_and_claim",
+    "fn_job_ack_and_claim_batch",
+    "fn_job_ack_batch",
+    "fn_job_claim",
+    "fn_job_claim_batch",
+    "fn_job_enqueue",
+    "fn_job_enqueue_batch",
+];
+
+/// What PUBLIC may do with anything of agentq's but its types.
+fn public_privileges(s: &mut Session) -> Vec<String> {
+    s.texts(
+        "SELECT 'function ' || p.proname || ' ' || a.privilege_type
+         FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+         WHERE p.pronamespace = 'agentq'::regnamespace AND a.grantee = 0
+         UNION ALL
+         SELECT 'relation ' || c.relname || ' ' || a.privilege_type
+         FROM pg_class c, aclexplode(coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::\"char\", c.relowner))) a
+         WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND a.grantee = 0
+         UNION ALL
+         SELECT 'column ' || c.relname || '.' || t.attname || ' ' || a.privilege_type
+         FROM pg_class c JOIN pg_attribute t ON t.attrelid = c.oid, aclexplode(t.attacl) a
+         WHERE c.relnamespace = 'agentq'::regnamespace AND a.grantee = 0
+         UNION ALL
+         SELECT 'schema ' || a.privilege_type
+         FROM pg_namespace n, aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
+         WHERE n.nspname = 'agentq' AND a.grantee = 0
+         UNION ALL
+         SELECT 'default ' || d.defaclobjtype::text FROM pg_default_acl d WHERE d.defaclnamespace = 'agentq'::regnamespace
+         ORDER BY 1",
+    )
+}
+
+#[test]
+fn nothing_is_for_everybody() {
+    let db = database();
+    let mut s = db.session();
+    assert_eq!(public_privileges(&mut s), Vec::<String>::new());
+    // Nor what is made later.
+    let before = s.count("pg_class WHERE relnamespace = 'agentq'::regnamespace");
+    s.run("SELECT agentq.fn_event_emit('a', 'x')");
+    assert_eq!(s.call("fn_engine_tick()")["failed"], 0);
+    assert!(s.count("pg_class WHERE relnamespace = 'agentq'::regnamespace") > before, "no partition was made");
+    assert_eq!(public_privileges(&mut s), Vec::<String>::new());
+    s.run("GRANT SELECT ON agentq.job_done TO PUBLIC; GRANT EXECUTE ON FUNCTION agentq.fn_version TO PUBLIC");
+    assert_eq!(public_privileges(&mut s).len(), 2, "the test would see it");
+}
+
+#[test]
+fn types_that_everybody_may_use_cannot_be_named_by_everybody() {
+    let db = database();
+    let mut s = db.session();
+    let open = s.texts(
+        "SELECT t.typname FROM pg_type t, aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) a
+         WHERE t.typnamespace = 'agentq'::regnamespace AND a.grantee = 0 AND t.typtype NOT IN ('c', 'b') ORDER BY 1",
+    );
+    for name in &open {
+        assert!(OPEN_TYPES.contains(&name.as_str()), "{name} is open to PUBLIC");
+    }
+    let (role, mut stranger) = with_levels(&db, "stranger", &[]);
+    s.run(&format!("CREATE SCHEMA own AUTHORIZATION \"{role}\""));
+    for name in OPEN_TYPES.iter().chain(&["job", "job_queue", "job_lease[]"]) {
+        for statement in [format!("SELECT NULL::agentq.{name}"), format!("CREATE TABLE own.t (x agentq.{name})")] {
+            assert_eq!(stranger.fails(&statement).code, "42501", "{statement}");
+        }
+    }
+}
+
+#[test]
+fn whoever_runs_with_the_owners_rights_has_a_search_path_of_its_own() {
+    let db = database();
+    let mut s = db.session();
+    let schema = "pronamespace = 'agentq'::regnamespace";
+    let bare = format!("SELECT proname FROM pg_proc WHERE {schema} AND prosecdef AND proconfig IS NULL ORDER BY 1");
+    assert_eq!(s.texts(&bare), HOT, "declare a search path, or see docs/decisions/0018-own-names.md");
+    let declared = "'search_path=pg_catalog, pg_temp' = ANY (proconfig)";
+    let odd = format!(
+        "SELECT proname FROM pg_proc WHERE {schema} AND proconfig IS NOT NULL AND NOT {declared}
+         UNION ALL SELECT proname FROM pg_proc JOIN pg_language l ON l.oid = prolang
+         WHERE {schema} AND proconfig IS NULL AND lanname <> 'c'"
+    );
+    assert_eq!(s.texts(&odd), Vec::<String>::new(), "functions with another path, or in SQL without one");
+    // Those that are their caller's at first, and take the owner's rights themselves.
+    let mut takers = Vec::new();
+    for file in ["src/queue/handlers.rs", "src/governance/policies.rs"] {
+        let text = std::fs::read_to_string(project_root().join(file)).expect("a source");
+        assert!(text.contains("answer_as_owner("), "{file}");
+        let at = text.find("answer_as_owner(").expect("a use");
+        let head = text[..at].rfind("#[pg_extern]").expect("a function");
+        takers.push(text[head..].split("fn ").nth(1).and_then(|f| f.split('(').next()).expect("a name").to_owned());
+    }
+    let uses = |folder: &str| -> usize {
+        let files = std::fs::read_dir(project_root().join(folder)).expect("a folder").flatten();
+        let texts = files.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+        texts.map(|text| text.matches("answer_as_owner(").count()).sum()
+    };
+    let everywhere: usize = ["src", "src/queue", "src/governance", "src/flow", "src/events", "src/engine", "src/base"]
+        .into_iter()
+        .map(uses)
+        .sum();
+    assert_eq!(everywhere, 3, "its declaration and two uses: look at a new one, and name it here");
+    for name in takers {
+        let fits = format!("pg_proc WHERE {schema} AND proname = '{name}' AND NOT prosecdef AND {declared}");
+        assert_eq!(s.count(&fits), 1, "{name}");
+    }
+}
+
+#[test]
+fn everything_is_the_owners_and_the_extensions() {
+    let db = database();
+    let mut s = db.session();
+    s.run("SELECT agentq.fn_event_emit('a', 'x'), agentq.fn_engine_tick()");
+    let strays = s.texts(
+        "WITH e AS (SELECT oid, extowner FROM pg_extension WHERE extname = 'agentq'),
+         things AS (
+            SELECT 'pg_proc'::regclass AS class, oid, proowner AS owner, proname::text AS name FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace
+            UNION ALL SELECT 'pg_class'::regclass, oid, relowner, relname FROM pg_class
+            WHERE relnamespace = 'agentq'::regnamespace AND relkind IN ('r', 'p', 'v', 'S') AND NOT relispartition
+            UNION ALL SELECT 'pg_namespace'::regclass, oid, nspowner, nspname FROM pg_namespace WHERE nspname = 'agentq')
+         SELECT name FROM things, e WHERE owner <> e.extowner OR NOT EXISTS (SELECT FROM pg_depend d
+            WHERE d.classid = class AND d.objid = things.oid AND d.refobjid = e.oid AND d.deptype = 'e')
+         UNION ALL
+         SELECT relname FROM pg_class, e WHERE relnamespace = 'agentq'::regnamespace AND relispartition AND relowner <> e.extowner",
+    );
+    assert_eq!(strays, Vec::<String>::new());
+    // What would let somebody else's code run, or hide rows from the owner's.
+    for from in [
+        "pg_trigger t JOIN pg_class c ON c.oid = tgrelid JOIN pg_proc p ON p.oid = tgfoid
+            WHERE c.relnamespace = 'agentq'::regnamespace AND NOT tgisinternal AND p.pronamespace <> c.relnamespace",
+        "pg_rewrite r JOIN pg_class c ON c.oid = ev_class WHERE c.relnamespace = 'agentq'::regnamespace AND rulename <> '_RETURN'",
+        "pg_class WHERE relnamespace = 'agentq'::regnamespace AND (relrowsecurity OR relforcerowsecurity)",
+        "pg_proc WHERE pronamespace = 'agentq'::regnamespace AND proleakproof",
+        "pg_cast JOIN pg_type t ON t.oid IN (castsource, casttarget) WHERE t.typnamespace = 'agentq'::regnamespace",
+        "pg_operator WHERE oprnamespace = 'agentq'::regnamespace",
+        "pg_event_trigger JOIN pg_proc p ON p.oid = evtfoid WHERE p.pronamespace = 'agentq'::regnamespace",
+    ] {
+        assert_eq!(s.count(from), 0, "{from}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Slots are counted as leases hold them; and when all work is done, nothing is taken any more.
+
+use super::{Problem, Rule};
+use postgres::{Client, Error};
+use std::time::{Duration, Instant};
+
+/// Counts that must be zero when every job has ended, each with what it counts.
+const LEFT: [(&str, &str); 8] = [
+    ("jobs that nobody can finish", "SELECT count(*) FROM agentq.job_queue WHERE finished_at IS NULL"),
+    (
+        "rows in a resting place",
+        "SELECT (SELECT count(*) FROM agentq.job_ready)
+        + (SELECT count(*) FROM agentq.job_waiting) + (SELECT count(*) FROM agentq.job_blocked)",
+    ),
+    ("leases", "SELECT count(*) FROM agentq.job_lease"),
+    ("idempotency keys", "SELECT count(*) FROM agentq.job_key"),
+    ("ordering keys", "SELECT count(*) FROM agentq.job_order"),
+    ("slots in use", "SELECT coalesce(sum(active + coalesce(counted, 0)), 0)::bigint FROM agentq.v_limit"),
+    ("reservations of budgets", "SELECT count(*) FROM agentq.v_budget WHERE reserved <> 0"),
+    ("deadlines", "SELECT count(*) FROM agentq.job_deadline"),
+];
+
+/// Missions that have not ended, with where their steps stand.
+const MISSIONS: &str = "
+    SELECT format('mission %s is %s: %s', m.mission_id, m.status, (
+        SELECT string_agg(format('%s %s (job %s %s, by %s)', s.name, s.status, s.job_id, coalesce(q.state, 'none'),
+            (SELECT string_agg(concat_ws(' ', a.lease_owner, a.outcome, a.ended_at), '; ') FROM agentq.job_attempt a WHERE a.job_id = s.job_id)), ', ' ORDER BY s.name)
+        FROM agentq.v_mission_step s LEFT JOIN agentq.job_queue q USING (job_id) WHERE s.mission_id = m.mission_id))
+    FROM agentq.v_mission m WHERE m.status NOT IN ('succeeded', 'failed', 'cancelled')";
+
+/// What each tenant has used of its budget is what its succeeded jobs cost: one each.
+const BUDGETS: &str = "
+    SELECT b.limit_key || ' has used ' || b.used || ' for ' || coalesce(n.jobs, 0) || ' jobs'
+    FROM agentq.v_budget b
+    LEFT JOIN (SELECT k AS limit_key, count(*) AS jobs FROM agentq.job j
+               CROSS JOIN LATERAL unnest(j.limit_keys) k
+               JOIN agentq.job_done d USING (job_id) WHERE d.state IS NULL GROUP BY k) n USING (limit_key)
+    WHERE b.used <> coalesce(n.jobs, 0)";
+
+/// Slots in shared memory are those of the leases. The two are read one after the other, so they may need a moment.
+pub fn slots(client: &mut Client, patience: Duration) -> Result<Vec<Problem>, Error> {
+    until_none(
+        client,
+        patience,
+        "SELECT limit_key || ': ' || active || ' leases and ' || counted || ' slots counted'
+        FROM agentq.v_limit WHERE active <> counted",
+    )
+}
+
+/// What is left after the last job has ended.
+pub fn drained(client: &mut Client, patience: Duration) -> Result<Vec<Problem>, Error> {
+    let mut problems = Vec::new();
+    for (what, sql) in LEFT {
+        let count: i64 = client.query_one(sql, &[])?.get(0);
+        if count != 0 {
+            problems.push(Problem::new(Rule::NothingLeaks, format!("{count} {what}")));
+        }
+    }
+    problems.extend(until_none(client, patience, MISSIONS)?);
+    problems.extend(until_none(client, patience, BUDGETS)?);
+    Ok(problems)
+}
+
+/// Asks until there are no rows, for that long; what is there then is a problem.
+fn until_none(client: &mut Client, patience: Duration, sql: &str) -> Result<Vec<Problem>, Error> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let rows = client.query(sql, &[])?;
+        if rows.is_empty() || Instant::now() > deadline {
+            return Ok(rows.iter().map(|row| Problem::new(Rule::NothingLeaks, row.get::<_, String>(0))).collect());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}

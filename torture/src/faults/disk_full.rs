@@ -1,0 +1,18 @@
+//! The disk with data and WAL is full for two seconds. A session that cannot extend a table gets an error; when WAL cannot be written,
+//! the server goes down, and cannot come up before there is space.
+
+use crate::Failure;
+use crate::stage::Stage;
+use std::time::Duration;
+
+pub fn strike(stage: &mut Stage) -> Result<(), Failure> {
+    let disk = stage.disk.as_ref().ok_or("there is no disk of its own")?;
+    disk.fill()?;
+    std::thread::sleep(Duration::from_secs(2));
+    disk.empty()?;
+    // It has gone down for good, goes down and up, or has never stopped.
+    if !stage.cluster.is_running() {
+        stage.cluster.start_again();
+    }
+    stage.connect_patiently("postgres").map(drop)
+}

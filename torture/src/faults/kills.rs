@@ -1,0 +1,102 @@
+//! kill -9: of the load's processes, of a session, of the engine, of the server.
+
+#![allow(unsafe_code, reason = "killing processes of the server")]
+
+use crate::Failure;
+use crate::dice::Dice;
+use crate::load::Role;
+use crate::load::fleet::Fleet;
+use crate::stage::{Scene, Stage};
+use agentq_tests::{Stop, children};
+use std::time::{Duration, Instant};
+
+pub fn workers(fleet: &mut Fleet, dice: &mut Dice) -> Result<(), Failure> {
+    for n in 0..10 {
+        let role = if n % 5 == 4 { Role::Producer } else { Role::Worker };
+        fleet.kill_one(role, dice.below(100));
+        std::thread::sleep(Duration::from_millis(60 + dice.below(120)));
+    }
+    Ok(())
+}
+
+/// Kills a process of this server: nothing else is killed, whatever number it was given.
+fn kill(stage: &Stage, pid: i32) -> Result<(), Failure> {
+    let postmaster = stage.cluster.pid().ok_or("the server does not run")?;
+    if !children(postmaster).contains(&pid) {
+        return Err(format!("{pid} is no process of the server").into());
+    }
+    // SAFETY: signals a process of the server that this program has started.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    Ok(())
+}
+
+/// A session in the middle of a claim, if one is found in time; else any worker's.
+pub fn backend(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
+    let mut client = stage.connect_patiently(&scene.database)?;
+    let patience = Instant::now() + Duration::from_secs(2);
+    loop {
+        let rows = client.query(
+            "SELECT pid, state = 'active' AND query LIKE '%claim%' FROM pg_stat_activity
+             WHERE application_name LIKE 'torture %worker%' AND backend_type = 'client backend'
+             ORDER BY 2 DESC NULLS LAST, random() LIMIT 1",
+            &[],
+        )?;
+        let found = rows.first().map(|row| (row.get::<_, i32>(0), row.get::<_, Option<bool>>(1) == Some(true)));
+        match found {
+            Some((pid, claiming)) if claiming || Instant::now() > patience => {
+                // It may have gone by itself; then there is another.
+                if kill(stage, pid).is_ok() {
+                    break;
+                }
+            }
+            _ if Instant::now() > patience + Duration::from_secs(20) => {
+                return Err("there is no worker's session".into());
+            }
+            _ => {}
+        }
+    }
+    wait_for_end(client);
+    stage.connect_patiently(&scene.database).map(drop)
+}
+
+/// The engine's worker or the launcher.
+pub fn engine(stage: &mut Stage, scene: &Scene, which: &str) -> Result<(), Failure> {
+    let mut client = stage.connect_patiently(&scene.database)?;
+    let patience = Instant::now() + Duration::from_secs(30);
+    let pid = loop {
+        let row = client.query_one(&format!("SELECT {which} FROM agentq.v_engine_status"), &[])?;
+        match row.get::<_, Option<i32>>(0) {
+            Some(pid) => break pid,
+            None if Instant::now() > patience => return Err("the engine does not run".into()),
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    kill(stage, pid)?;
+    wait_for_end(client);
+    let mut client = stage.connect_patiently(&scene.database)?;
+    // Another takes its place, by itself.
+    loop {
+        let running = client.query_one("SELECT mode = 'running' FROM agentq.v_engine_status", &[]);
+        match running {
+            Ok(row) if row.get::<_, bool>(0) => return Ok(()),
+            _ if Instant::now() > patience + Duration::from_secs(30) => {
+                return Err("the engine does not come back".into());
+            }
+            Err(_) => client = stage.connect_patiently(&scene.database)?,
+            Ok(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// The server ends every session when one of its processes was killed; until then it looks as if nothing had happened.
+fn wait_for_end(mut client: postgres::Client) {
+    while client.simple_query("SELECT 1").is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub fn server(stage: &mut Stage, how: Stop) -> Result<(), Failure> {
+    stage.cluster.end(how);
+    stage.cluster.start_again();
+    Ok(())
+}

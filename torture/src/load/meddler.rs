@@ -1,0 +1,71 @@
+//! Cancels, moves and changes jobs that others work on; crosswise, two at a time in either order, so that sessions wait for each
+//! other in a ring and the server has to break it.
+
+use super::Manner;
+use super::client::Client;
+use crate::dice::Dice;
+use crate::ledger::Entry;
+use std::time::Duration;
+use uuid::Uuid;
+
+pub struct Meddler<'m> {
+    client: Client,
+    dice: Dice,
+    manner: &'m Manner,
+}
+
+impl<'m> Meddler<'m> {
+    pub fn new(mut client: Client, dice: Dice, manner: &'m Manner) -> Meddler<'m> {
+        // A job that was claimed since the look at it cannot be changed.
+        client.own_fault = &["55000"];
+        Meddler { client, dice, manner }
+    }
+
+    pub fn run(&mut self) {
+        while !self.client.is_over() {
+            let jobs = self.some_jobs();
+            match jobs.as_slice() {
+                [one, other, ..] if self.manner.crosswise => self.change_both(*one, *other),
+                [one, ..] => match self.dice.below(3) {
+                    0 => self.cancel(*one),
+                    1 => drop(self.client.ask("SELECT agentq.fn_job_move_to_dead_letter($1, 'hopeless')", &[one])),
+                    _ => drop(self.client.ask("SELECT agentq.fn_job_change($1, '{\"priority\": 50}')", &[one])),
+                },
+                [] => {}
+            }
+            self.client.rest(Duration::from_millis(if self.manner.crosswise { 5 } else { 40 }));
+        }
+    }
+
+    /// Jobs that nobody holds, a few; for crosswise meddling the same few for all.
+    fn some_jobs(&mut self) -> Vec<Uuid> {
+        let skip = if self.manner.crosswise { 0 } else { self.dice.below(30) };
+        let sql = format!(
+            "SELECT coalesce(array_agg(job_id ORDER BY job_id), '{{}}')
+             FROM (SELECT job_id FROM agentq.job_ready WHERE job_kind <> 'step' LIMIT 4 OFFSET {skip}) few"
+        );
+        let mut jobs: Vec<Uuid> = self.client.ask(&sql, &[]).map(|row| row.get(0)).unwrap_or_default();
+        if self.dice.percent(50) {
+            jobs.reverse();
+        }
+        jobs
+    }
+
+    fn cancel(&mut self, job: Uuid) {
+        self.client.write(&[Entry::Cancelling { job }]);
+        let answer = self.client.ask("SELECT agentq.fn_job_cancel($1, 'not needed')->>'code'", &[&job]);
+        if answer.is_ok_and(|row| row.get::<_, String>(0) == "cancelled") {
+            self.client.write(&[Entry::Cancelled { job }]);
+        }
+    }
+
+    fn change_both(&mut self, one: Uuid, other: Uuid) {
+        let change = |job: Uuid| format!("SELECT agentq.fn_job_change('{job}', '{{\"priority\": 100}}')");
+        let first = self.client.begin(&change(one));
+        std::thread::sleep(Duration::from_millis(2));
+        match first.and_then(|()| self.client.run(&change(other))) {
+            Ok(()) => drop(self.client.commit()),
+            Err(_) => self.client.roll_back(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What a run has done and found: a line for each round, and a table at the end.
+
+use crate::Failure;
+use crate::check::books::Books;
+use crate::check::{Problem, Rule};
+use crate::faults::Fault;
+use crate::options::Options;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Instant;
+
+pub struct Report {
+    seed: u64,
+    started: Instant,
+    pub fleets: u64,
+    pub upgrades: u64,
+    rounds: BTreeMap<Fault, usize>,
+    left_out: BTreeMap<Fault, &'static str>,
+    recoveries: Vec<f64>,
+    pub problems: Vec<Problem>,
+    /// Of the main database, and of those that were upgraded.
+    jobs: usize,
+    acks: u64,
+    unknown: usize,
+    aside: (usize, u64, usize),
+    disturbed: BTreeMap<String, u64>,
+}
+
+impl Report {
+    pub fn new(options: &Options) -> Report {
+        Report {
+            seed: options.seed,
+            started: Instant::now(),
+            fleets: 0,
+            upgrades: 0,
+            rounds: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            recoveries: Vec::new(),
+            problems: Vec::new(),
+            jobs: 0,
+            acks: 0,
+            unknown: 0,
+            aside: (0, 0, 0),
+            disturbed: BTreeMap::new(),
+        }
+    }
+
+    pub fn round(&mut self, fault: Fault, recovery: Option<f64>, problems: Vec<Problem>, books: &Books) {
+        self.recoveries.extend(recovery);
+        self.count(books);
+        self.tell(fault, recovery, problems);
+    }
+
+    /// A round in a database of its own.
+    pub fn aside(&mut self, fault: Fault, problems: Vec<Problem>, books: &Books) {
+        let (jobs, acks, unknown) = self.aside;
+        self.aside = (jobs + books.confirmed_jobs(), acks + books.acks, unknown + books.unknown_asks());
+        self.tell(fault, None, problems);
+    }
+
+    fn tell(&mut self, fault: Fault, recovery: Option<f64>, problems: Vec<Problem>) {
+        *self.rounds.entry(fault).or_default() += 1;
+        let number: usize = self.rounds.values().sum();
+        let back = recovery.map_or(String::new(), |seconds| format!(", work goes on after {seconds:.2} s"));
+        println!(
+            "{:>5.0} s  round {number}: {}{back}; {} jobs, {} acks, {} problems",
+            self.started.elapsed().as_secs_f64(),
+            fault.name(),
+            self.jobs,
+            self.acks,
+            problems.len()
+        );
+        self.add(problems);
+    }
+
+    fn add(&mut self, problems: Vec<Problem>) {
+        for problem in problems {
+            // Most of them last, and are found again in every round.
+            if !self.problems.contains(&problem) {
+                println!("         {problem}");
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    pub fn left_out(&mut self, fault: Fault, why: &'static str) {
+        if self.left_out.insert(fault, why).is_none() {
+            println!("LEFT OUT: {}: {why}", fault.name());
+        }
+    }
+
+    fn count(&mut self, books: &Books) {
+        (self.jobs, self.acks, self.unknown) = (books.confirmed_jobs(), books.acks, books.unknown_asks());
+        self.disturbed = books.disturbed.clone();
+    }
+
+    pub fn finish(&mut self, problems: Vec<Problem>, books: &Books) {
+        self.count(books);
+        self.add(problems);
+    }
+
+    pub fn count_of(&self, fault: Fault) -> usize {
+        self.rounds.get(&fault).copied().unwrap_or(0)
+    }
+
+    fn broken(&self, rules: &[Rule]) -> usize {
+        self.problems.iter().filter(|problem| rules.contains(&problem.rule)).count()
+    }
+
+    /// The figures, as a table for people.
+    pub fn table(&self) -> String {
+        let mut text = String::from("| | |\n| --- | --- |\n");
+        let mut row = |name: &str, value: String| writeln!(text, "| {name} | {value} |").expect("text can be written");
+        let (jobs, acks, unknown) = self.aside;
+        row("seconds", format!("{:.0}", self.started.elapsed().as_secs_f64()));
+        row("seed", self.seed.to_string());
+        row("rounds", self.rounds.values().sum::<usize>().to_string());
+        for (fault, count) in &self.rounds {
+            row(fault.name(), count.to_string());
+        }
+        for (fault, why) in &self.left_out {
+            row(fault.name(), format!("left out: {why}"));
+        }
+        row("jobs whose enqueue was confirmed", (self.jobs + jobs).to_string());
+        row("confirmed acks", (self.acks + acks).to_string());
+        row("asks that were never answered", (self.unknown + unknown).to_string());
+        let disturbed: Vec<String> = self.disturbed.iter().map(|(code, count)| format!("{code}: {count}")).collect();
+        row("errors that clients met, by SQLSTATE", disturbed.join(", "));
+        row("jobs lost", self.broken(&[Rule::NothingLost]).to_string());
+        row("jobs made or done twice", self.broken(&[Rule::NothingTwice, Rule::Together]).to_string());
+        row("acks or cancels that did not last", self.broken(&[Rule::Final]).to_string());
+        row("leases that overlapped", self.broken(&[Rule::OneHolder]).to_string());
+        row("attempts that do not add up, states that do not exist", {
+            self.broken(&[Rule::AttemptsAddUp, Rule::States]).to_string()
+        });
+        row("slots, budgets or keys that leaked", self.broken(&[Rule::NothingLeaks]).to_string());
+        row("errors that no fault explains", self.broken(&[Rule::NoSurprise]).to_string());
+        row("seconds from a crash of the server to the next confirmed ack: median, worst", self.recovery());
+        text
+    }
+
+    fn recovery(&self) -> String {
+        let mut sorted = self.recoveries.clone();
+        sorted.sort_by(f64::total_cmp);
+        match (sorted.get(sorted.len() / 2), sorted.last()) {
+            (Some(median), Some(worst)) => format!("{median:.2}, {worst:.2}"),
+            _ => "-".to_owned(),
+        }
+    }
+}
+
+/// Puts a table between two marks of docs/guarantees.md.
+pub fn publish(table: &str, open: &str, close: &str) -> Result<(), Failure> {
+    let path = agentq_tests::project_root().join("docs/guarantees.md");
+    let page = std::fs::read_to_string(&path)?;
+    let (open, close) = (format!("<!-- {open} -->\n"), format!("<!-- {close} -->"));
+    let (before, rest) = page.split_once(&open).ok_or("docs/guarantees.md has no mark for the figures")?;
+    let (_, after) = rest.split_once(&close).ok_or("docs/guarantees.md has no mark for their end")?;
+    Ok(std::fs::write(path, format!("{before}{open}\n{table}\n{close}{after}"))?)
+}

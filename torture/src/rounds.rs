@@ -1,0 +1,219 @@
+//! Round after round: the load runs, a fault strikes, the load goes on, and the books are compared. Between the rounds nobody works; at
+//! the end the rest is done, and nothing may be left.
+
+use crate::Failure;
+use crate::check::{self, Problem, Rule};
+use crate::dice::Dice;
+use crate::faults::{Fault, reindex, upgrade};
+use crate::load::Manner;
+use crate::load::fleet::{Crew, Fleet};
+use crate::options::Options;
+use crate::report::Report;
+use crate::stage::{Scene, Stage};
+use postgres::Client;
+use std::time::{Duration, Instant};
+
+/// How long the load runs before a fault, and after it.
+const BEFORE: Duration = Duration::from_millis(1200);
+const AFTER: Duration = Duration::from_millis(800);
+/// Work that is left at the end must be done in this time.
+const DRAIN: Duration = Duration::from_secs(120);
+
+pub struct Rounds {
+    options: Options,
+    stage: Stage,
+    scene: Scene,
+    dice: Dice,
+    /// An open transaction with an old snapshot, as somebody may have forgotten one.
+    pinned: Option<Client>,
+    report: Report,
+}
+
+impl Rounds {
+    pub fn new(options: Options) -> Result<Rounds, Failure> {
+        let stage = Stage::new()?;
+        let scene = stage.scene("torture", None)?;
+        let (dice, report) = (Dice::new(options.seed), Report::new(&options));
+        let mut rounds = Rounds { options, stage, scene, dice, pinned: None, report };
+        rounds.pin()?;
+        Ok(rounds)
+    }
+
+    /// Every fault once, in one order: the short form.
+    pub fn each_once(mut self) -> Result<Report, Failure> {
+        for fault in Fault::ALL {
+            self.round(fault)?;
+        }
+        self.finish()
+    }
+
+    /// Until the time is over; every other round kills the whole server.
+    pub fn for_a_time(mut self) -> Result<Report, Failure> {
+        let only = match &self.options.only {
+            None => None,
+            Some(name) => Some(
+                *Fault::ALL
+                    .iter()
+                    .find(|fault| format!("{fault:?}") == *name)
+                    .ok_or_else(|| format!("there is no fault {name}; there are {:?}", Fault::ALL))?,
+            ),
+        };
+        let until = Instant::now() + self.options.time;
+        let mut others: Vec<Fault> = Vec::new();
+        // Where the clock jumps, times say nothing: these rounds come last.
+        let jumps = until.checked_sub(self.options.time / 12).unwrap_or(until);
+        let mut number = 0;
+        while Instant::now() < until {
+            number += 1;
+            if others.is_empty() {
+                others =
+                    Fault::ALL.into_iter().filter(|fault| !matches!(fault, Fault::Server | Fault::Clock)).collect();
+            }
+            let fault = match only {
+                Some(fault) => fault,
+                None if Instant::now() > jumps => Fault::Clock,
+                None if number % 2 == 0 => Fault::Server,
+                None => others.swap_remove(self.dice.below(others.len() as u64) as usize),
+            };
+            self.round(fault)?;
+        }
+        self.finish()
+    }
+
+    fn round(&mut self, fault: Fault) -> Result<(), Failure> {
+        if let Some(why) = fault.missing(&self.stage) {
+            self.report.left_out(fault, why);
+            return Ok(());
+        }
+        if fault == Fault::Upgrade {
+            return self.upgrade();
+        }
+        // A rebuild of an index waits for every old snapshot.
+        if fault == Fault::Reindex {
+            self.pinned = None;
+        } else {
+            self.pin()?;
+        }
+        let mut scene = self.take_scene();
+        let outcome = self.strike(fault, &mut scene);
+        self.scene = scene;
+        let recovery = outcome?;
+        let mut problems = self.scene.check(&self.stage)?;
+        if fault == Fault::Reindex {
+            problems.extend(self.indexes()?);
+        }
+        self.report.round(fault, recovery, problems, &self.scene.books);
+        Ok(())
+    }
+
+    /// The scene, in the hands of a round. What is left in its place is empty.
+    fn take_scene(&mut self) -> Scene {
+        let empty = Scene {
+            database: self.scene.database.clone(),
+            ledgers: self.scene.ledgers.clone(),
+            shelf: crate::ledger::Shelf::new(&self.scene.ledgers),
+            books: Default::default(),
+            moved: Default::default(),
+        };
+        std::mem::replace(&mut self.scene, empty)
+    }
+
+    /// The load, with a fault in its middle. Returns the seconds from the fault to the next confirmed ack.
+    fn strike(&mut self, fault: Fault, scene: &mut Scene) -> Result<Option<f64>, Failure> {
+        let mut fleet = self.fleet(scene, fault.crew());
+        fleet.start();
+        std::thread::sleep(BEFORE + Duration::from_millis(self.dice.below(400)));
+        let struck = Instant::now();
+        fault.strike(&mut self.stage, scene, &mut fleet, &mut self.dice)?;
+        let recovery = self.until_work_goes_on(scene, struck)?;
+        std::thread::sleep(AFTER);
+        fleet.stop();
+        Ok(fault.stops_the_server().then_some(recovery))
+    }
+
+    fn fleet(&mut self, scene: &Scene, crew: Crew) -> Fleet {
+        self.report.fleets += 1;
+        let name = format!("f{}", self.report.fleets);
+        let seed = self.options.seed.wrapping_mul(1000).wrapping_add(self.report.fleets);
+        Fleet::new(&self.options.program, &self.stage.url(&scene.database), &scene.ledgers, &name, seed, crew)
+    }
+
+    fn until_work_goes_on(&self, scene: &mut Scene, struck: Instant) -> Result<f64, Failure> {
+        let before = scene.acks()?;
+        while scene.acks()? == before {
+            if struck.elapsed() > Duration::from_secs(120) {
+                return Err("nobody works any more".into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(struck.elapsed().as_secs_f64())
+    }
+
+    /// In a database of its own, with the schema of an older version.
+    fn upgrade(&mut self) -> Result<(), Failure> {
+        let versions = upgrade::versions(&self.stage)?;
+        let version = self.dice.one_of(&versions).clone();
+        self.report.upgrades += 1;
+        let name = format!("upgraded_{}", self.report.upgrades);
+        let mut scene = self.stage.scene(&name, Some(&version))?;
+        self.strike(Fault::Upgrade, &mut scene)?;
+        self.drain(&mut scene)?;
+        let mut problems = scene.check(&self.stage)?;
+        let mut client = self.stage.connect_patiently(&name)?;
+        problems.extend(check::drained(&mut client, check::PATIENCE)?);
+        drop(client);
+        for problem in &mut problems {
+            problem.what = format!("upgraded from {version}: {}", problem.what);
+        }
+        self.report.aside(Fault::Upgrade, problems, &scene.books);
+        self.stage.connect_patiently("postgres")?.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)"))?;
+        Ok(())
+    }
+
+    /// Opens a transaction with a snapshot, if there is none or the server has ended it.
+    fn pin(&mut self) -> Result<(), Failure> {
+        if self.pinned.as_mut().is_some_and(|client| client.simple_query("SELECT 1").is_ok()) {
+            return Ok(());
+        }
+        let mut client = self.stage.connect_patiently(&self.scene.database)?;
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM torture.own_row")?;
+        self.pinned = Some(client);
+        Ok(())
+    }
+
+    fn indexes(&mut self) -> Result<Vec<Problem>, Failure> {
+        let mut client = self.stage.connect_patiently(&self.scene.database)?;
+        reindex::tidy(&mut client)?;
+        let found = reindex::verify(&mut client)?;
+        Ok(found.into_iter().map(|text| Problem::new(Rule::States, text)).collect())
+    }
+
+    /// Dutiful workers do what is left.
+    fn drain(&mut self, scene: &mut Scene) -> Result<(), Failure> {
+        let manner = Manner { dutifully: true, ..Manner::default() };
+        let mut fleet = self.fleet(scene, Crew { producers: 0, workers: 4, meddlers: 0, manner });
+        fleet.start();
+        let mut client = self.stage.connect_patiently(&scene.database)?;
+        let until = Instant::now() + DRAIN;
+        let left = "SELECT EXISTS (SELECT FROM agentq.job_ready UNION ALL SELECT FROM agentq.job_waiting
+            UNION ALL SELECT FROM agentq.job_blocked UNION ALL SELECT FROM agentq.job_lease)";
+        while client.query_one(left, &[])?.get(0) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        fleet.stop();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Report, Failure> {
+        self.pinned = None;
+        let mut scene = self.take_scene();
+        self.drain(&mut scene)?;
+        self.scene = scene;
+        let mut problems = self.scene.check(&self.stage)?;
+        let mut client = self.stage.connect_patiently(&self.scene.database)?;
+        problems.extend(check::drained(&mut client, check::PATIENCE)?);
+        problems.extend(self.indexes()?);
+        self.report.finish(problems, &self.scene.books);
+        Ok(self.report)
+    }
+}

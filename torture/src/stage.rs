@@ -1,0 +1,168 @@
+//! The server that is tortured, the database in it, and the books.
+
+use crate::Failure;
+use crate::check::books::Books;
+use crate::check::snapshot::Snapshot;
+use crate::check::{self, Moved, Problem};
+use crate::disk::{self, Disk};
+use crate::ledger::Shelf;
+use agentq_tests::{Cluster, Options as ClusterOptions};
+use postgres::{Client, NoTls};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const SETTINGS: [&str; 11] = [
+    // What was confirmed must be on disk: the tests' own clusters have this off.
+    "fsync = on",
+    "max_connections = 60",
+    "shared_buffers = 128MB",
+    "deadlock_timeout = 100ms",
+    "checkpoint_timeout = 30s",
+    "max_wal_size = 256MB",
+    "autovacuum_naptime = 2s",
+    "wal_log_hints = on",
+    "max_worker_processes = 20",
+    "log_checkpoints = off",
+    "log_error_verbosity = terse",
+];
+
+/// Words of the server's log that mean trouble, and the lines with them that the faults explain.
+const ALARMS: [&str; 6] = ["WARNING", "PANIC", "panicked", "invalid page", "corrupt", "TRAP"];
+const EXPECTED: [&str; 5] = [
+    "terminating connection because of crash of another server process",
+    "No space left on device",
+    "there is already a transaction in progress",
+    "there is no transaction in progress",
+    // A statement of the load that was cancelled while a disk was full, or a worker that was told to leave.
+    "terminating connection due to",
+];
+
+/// What the load expects to find: rules and budgets for tenants, retries without a pause, and a table of its own.
+const SCENE: &str = "
+    CREATE SCHEMA torture;
+    CREATE TABLE torture.own_row (job uuid NOT NULL, token uuid NOT NULL);
+    CREATE EXTENSION amcheck";
+const RULES: &str = "
+    SELECT agentq.fn_config_set('queue.retry.backoff_base_sec', '0');
+    SELECT agentq.fn_limit_set('tenant:*', '{\"max_concurrent\": 2}');
+    SELECT agentq.fn_budget_set('tenant:*', 'usd', 'total', '{\"amount\": 100000000}')";
+
+/// Makes a database ready for the load.
+pub fn set_up(client: &mut Client) -> Result<(), postgres::Error> {
+    client.batch_execute("CREATE EXTENSION agentq")?;
+    client.batch_execute(SCENE)?;
+    client.batch_execute(RULES)
+}
+
+/// One database of the server, its ledgers and what is known of it.
+pub struct Scene {
+    pub database: String,
+    pub ledgers: PathBuf,
+    pub shelf: Shelf,
+    pub books: Books,
+    pub moved: Moved,
+}
+
+pub struct Stage {
+    pub cluster: Cluster,
+    /// None: this machine allows none.
+    pub disk: Option<Disk>,
+    folder: PathBuf,
+}
+
+impl Stage {
+    pub fn new() -> Result<Stage, Failure> {
+        let within = PathBuf::from(std::env::var("AGENTQ_TEST_DIR")?);
+        let user = std::env::var("AGENTQ_RUN_AS").unwrap_or_default();
+        disk::remove_leftovers(&within);
+        let disk = Disk::mount(&within, &user)
+            .inspect_err(|error| println!("No disk of its own, so it cannot be filled: {error}"))
+            .ok();
+        let options = ClusterOptions {
+            engine: true,
+            settings: SETTINGS.iter().map(|line| (*line).to_owned()).collect(),
+            within: disk.as_ref().map(|disk| disk.folder.clone()),
+            ..ClusterOptions::default()
+        };
+        let cluster = Cluster::start("torture", &options);
+        // Ledgers are not on the disk that is filled.
+        let folder = within.join(format!("ledgers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        Ok(Stage { cluster, disk, folder })
+    }
+
+    /// Makes a database with the extension, in this version or the newest, and an empty set of books.
+    pub fn scene(&self, database: &str, version: Option<&str>) -> Result<Scene, Failure> {
+        let ledgers = self.folder.join(database);
+        std::fs::create_dir_all(&ledgers)?;
+        self.connect("postgres")?.batch_execute(&format!("CREATE DATABASE {database}"))?;
+        let mut client = self.connect(database)?;
+        match version {
+            None => set_up(&mut client)?,
+            // Rules came later than some of the versions.
+            Some(version) => {
+                client.batch_execute(&format!("CREATE EXTENSION agentq VERSION '{version}'"))?;
+                client.batch_execute(SCENE)?;
+            }
+        }
+        let (shelf, books) = (Shelf::new(&ledgers), Books::default());
+        Ok(Scene { database: database.to_owned(), ledgers, shelf, books, moved: Moved::default() })
+    }
+
+    pub fn url(&self, database: &str) -> String {
+        self.cluster.url(database)
+    }
+
+    pub fn connect(&self, database: &str) -> Result<Client, Failure> {
+        Ok(Client::connect(&self.url(database), NoTls)?)
+    }
+
+    /// A connection as soon as the server has one to give: after a crash it may take a while to recover.
+    pub fn connect_patiently(&self, database: &str) -> Result<Client, Failure> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            match self.connect(database) {
+                Err(error) if Instant::now() > deadline => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+                found => return found,
+            }
+        }
+    }
+
+    /// Lines of the server's log that no fault explains: what agentq warns of, panics, corruption.
+    pub fn alarms(&self) -> Vec<String> {
+        let is_alarm = |line: &&str| ALARMS.iter().any(|alarm| line.contains(alarm));
+        let is_fault = |line: &&str| EXPECTED.iter().any(|expected| line.contains(expected));
+        self.cluster.log().lines().filter(is_alarm).filter(|line| !is_fault(line)).map(str::to_owned).collect()
+    }
+
+    /// Where ledgers and figures are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.cluster.stop();
+    }
+}
+
+impl Scene {
+    /// Reads what the load has written, and compares it with the database.
+    pub fn check(&mut self, stage: &Stage) -> Result<Vec<Problem>, Failure> {
+        self.books.read(&mut self.shelf)?;
+        let mut client = stage.connect_patiently(&self.database)?;
+        let snapshot = Snapshot::read(&mut client)?;
+        let mut problems = check::everything(&self.books, &snapshot, &self.moved);
+        problems.extend(check::slots(&mut client, check::PATIENCE)?);
+        problems.extend(stage.alarms().into_iter().map(|line| Problem::new(check::Rule::NoSurprise, line)));
+        Ok(problems)
+    }
+
+    /// How many acks the workers have been told of, with what was written until now.
+    pub fn acks(&mut self) -> Result<u64, Failure> {
+        self.books.read(&mut self.shelf)?;
+        Ok(self.books.acks)
+    }
+}

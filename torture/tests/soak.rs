@@ -1,0 +1,16 @@
+//! A short soak: what would leak with every job shows after some thousands of them.
+
+use agentq_torture::soak;
+use agentq_torture::stage::Stage;
+
+#[test]
+fn memory_and_open_files_stay_flat_while_jobs_pass() {
+    let stage = Stage::new().expect("a server");
+    let samples = soak::pass(&stage, 30_000).expect("the jobs pass");
+    assert!(samples.len() >= 8, "it was over too soon to tell: {} samples", samples.len());
+    println!("{}", soak::table(&samples));
+    // Tables are judged by the long form: autovacuum has hardly begun here.
+    for line in soak::LINES.iter().take(4) {
+        assert!(line.is_flat(&samples), "{}: {:?}", line.name, line.quarters(&samples));
+    }
+}
