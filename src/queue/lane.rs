@@ -42,7 +42,7 @@ impl Lane {
         let mut equal: Vec<Key<'_>> = self.blocked_by.iter().map(|key| Key::Text(key)).collect();
         equal.push(Key::Int(self.queue.queue_id));
         equal.extend(self.kind.iter().map(|kind| Key::Text(kind)));
-        let index: &CStr = match (&self.blocked_by, &self.kind) {
+        let index: &'static CStr = match (&self.blocked_by, &self.kind) {
             (None, Some(_)) => c"job_ready_kind_idx",
             (None, None) => c"job_ready_any_idx",
             (Some(_), Some(_)) => c"job_blocked_kind_idx",
