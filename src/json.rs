@@ -17,6 +17,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 use pgrx::prelude::PgSqlErrorCode;
 use pgrx::{FromDatum, IntoDatum, JsonB, direct_function_call, pg_sys};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::ffi::CStr;
 
 /// A jsonb value as the server holds it, detoasted.
@@ -165,10 +166,35 @@ fn too_large() -> ! {
 }
 
 /// The text of a moment, as the server writes it in JSON: ISO 8601 in the session's time zone.
+#[derive(Clone, Copy)]
 pub struct Moment([core::ffi::c_char; MOMENT_SIZE]);
 const MOMENT_SIZE: usize = pg_sys::MAXDATELEN as usize + 1;
 
+/// The moments that this session has told last, each with its time zone. The jobs of a batch have theirs in common.
+struct Told {
+    moments: [(Micros, *mut pg_sys::pg_tz, Moment); 4],
+    next: usize,
+}
+
+thread_local!(static TOLD: RefCell<Told> = const {
+    RefCell::new(Told { moments: [(0, std::ptr::null_mut(), Moment([0; MOMENT_SIZE])); 4], next: 0 })
+});
+
 pub fn moment(at: Micros) -> Moment {
+    // SAFETY: a plain variable of the server's. Time zones live as long as the session.
+    let zone = unsafe { pg_sys::session_timezone };
+    TOLD.with_borrow_mut(|told| {
+        if let Some((_, _, text)) = told.moments.iter().find(|(then, there, _)| *then == at && *there == zone) {
+            return *text;
+        }
+        let text = write_moment(at);
+        told.moments[told.next] = (at, zone, text);
+        told.next = (told.next + 1) % told.moments.len();
+        text
+    })
+}
+
+fn write_moment(at: Micros) -> Moment {
     let mut text = Moment([0; MOMENT_SIZE]);
     // SAFETY: the buffer has the size that the call asks for.
     unsafe {

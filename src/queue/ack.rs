@@ -25,6 +25,16 @@ struct Ack {
     result: Option<Jsonb>,
 }
 
+/// What became of a lease.
+enum Ended {
+    /// It is gone; this row is to be written.
+    Now(Row),
+    /// It is another's, or nobody's.
+    Lost,
+    /// Another session has changed it meanwhile.
+    Changed,
+}
+
 /// The tables of an ack.
 struct Acking<'a> {
     owner: &'a str,
@@ -139,13 +149,23 @@ fn read(index: usize, item: Item<'_>, settings: &Settings) -> Result<Ack, Refusa
     let ack = match item {
         Item::Container(bytes) if Container::new(bytes).is_object() => {
             let object = Container::new(bytes);
-            let keys = object.keys().map(String::from_utf8_lossy);
-            input::known_options("an ack", keys, &["job_id", "lease_token", "result"])?;
-            let token = object.get("lease_token").filter(present);
-            let result = object.get("result").map(Jsonb::from_item);
+            let (mut job, mut token, mut result, mut unknown) = (None, None, None, false);
+            for (key, value) in object.members() {
+                match key {
+                    b"job_id" => job = Some(value),
+                    b"lease_token" => token = Some(value).filter(present),
+                    b"result" => result = Some(Jsonb::from_item(value)),
+                    _ => unknown = true,
+                }
+            }
+            if unknown {
+                let keys = object.keys().map(String::from_utf8_lossy);
+                input::known_options("an ack", keys, &["job_id", "lease_token", "result"])?;
+            }
             result.map(|result| check_size("result", result, settings)).transpose()?;
-            let known = token.is_none() || id(token).is_some();
-            id(object.get("job_id")).filter(|_| known).map(|job_id| Ack { job_id, token: id(token), result })
+            let (job_id, lease_token) = (id(job), id(token));
+            let known = token.is_none() || lease_token.is_some();
+            job_id.filter(|_| known).map(|job_id| Ack { job_id, token: lease_token, result })
         }
         item => id(Some(item)).map(|job_id| Ack { job_id, token: None, result: None }),
     };
@@ -176,7 +196,7 @@ impl<'a> Acking<'a> {
 
     /// Ends jobs that this owner, and where given this token, holds. False: it does not.
     fn end_all(&self, acks: &[Ack]) -> Vec<bool> {
-        let ended: Vec<Option<Row>> = acks.iter().map(|ack| self.end(ack)).collect();
+        let ended = self.end_each(acks);
         let held = ended.iter().map(Option::is_some).collect();
         let rows: Vec<Row> = ended.into_iter().flatten().collect();
         if !rows.is_empty() {
@@ -188,40 +208,66 @@ impl<'a> Acking<'a> {
         held
     }
 
-    /// Takes the lease of a job away from its holder; what is left is to write this row.
-    fn end(&self, ack: &Ack) -> Option<Row> {
-        // A holder that extends the lease meanwhile, or another that ends it, is waited for.
-        for _ in 0..100 {
+    /// Takes the leases of these jobs away from their holder; what is left is to write these rows.
+    fn end_each(&self, acks: &[Ack]) -> Vec<Option<Row>> {
+        let Some(first) = acks.first() else { return Vec::new() };
+        let moment = Moment::now();
+        let mut lease = Scan::by_id(&self.leases, &moment, c"job_lease_pkey", first.job_id);
+        let end = |(number, ack): (usize, &Ack)| {
             pgrx::check_for_interrupts!();
-            let moment = Moment::now();
-            let mut lease = Scan::by_id(&self.leases, &moment, c"job_lease_pkey", ack.job_id);
-            if !lease.next()
-                || lease.bytes(job_lease::lease_owner) != self.owner.as_bytes()
-                || ack.token.is_some_and(|token| token != lease.id(job_lease::lease_token))
-            {
-                return None;
+            if number > 0 {
+                lease.again(ack.job_id);
             }
-            let (slots, reserved) = (lease.texts(job_lease::limits), lease.texts(job_lease::reserved));
-            if !slots.is_empty() || !reserved.is_empty() {
-                gates::count_first();
+            match self.end(ack, &mut lease, &moment) {
+                Ended::Changed => self.end_changed(ack),
+                Ended::Lost => None,
+                Ended::Now(row) => Some(row),
             }
-            if self.leases.delete(&lease, true) == Deleted::Yes {
-                limits::free(&slots);
-                self.spent.borrow_mut().extend(budgets::settle(&reserved, ack.job_id, self.now));
-                if lease.bool(job_lease::keyed) {
-                    let (head, on_end) = free_key(ack.job_id, &moment);
-                    self.heads.borrow_mut().extend(head);
-                    self.told
-                        .borrow_mut()
-                        .extend(on_end.map(|hook| (hook, hooks::Ended::well(ack.job_id, ack.result))));
-                }
-                return Some(self.done(&lease, ack));
-            }
+        };
+        acks.iter().enumerate().map(end).collect()
+    }
+
+    /// A holder that extends the lease meanwhile, or another that ends it, was waited for: it is looked at anew.
+    fn end_changed(&self, ack: &Ack) -> Option<Row> {
+        for _ in 0..100 {
             if has_fixed_snapshot() {
                 break;
             }
+            pgrx::check_for_interrupts!();
+            let moment = Moment::now();
+            let mut lease = Scan::by_id(&self.leases, &moment, c"job_lease_pkey", ack.job_id);
+            match self.end(ack, &mut lease, &moment) {
+                Ended::Changed => continue,
+                Ended::Lost => return None,
+                Ended::Now(row) => return Some(row),
+            }
         }
         run_again(format!("the lease of job {} was changed by another session meanwhile", ack.job_id))
+    }
+
+    /// Takes the lease that the scan finds away from its holder, if that is who acks.
+    fn end(&self, ack: &Ack, lease: &mut Scan<'_>, moment: &Moment) -> Ended {
+        if !lease.next()
+            || lease.bytes(job_lease::lease_owner) != self.owner.as_bytes()
+            || ack.token.is_some_and(|token| token != lease.id(job_lease::lease_token))
+        {
+            return Ended::Lost;
+        }
+        let (slots, reserved) = (lease.texts(job_lease::limits), lease.texts(job_lease::reserved));
+        if !slots.is_empty() || !reserved.is_empty() {
+            gates::count_first();
+        }
+        if self.leases.delete(lease, true) == Deleted::No {
+            return Ended::Changed;
+        }
+        limits::free(&slots);
+        self.spent.borrow_mut().extend(budgets::settle(&reserved, ack.job_id, self.now));
+        if lease.bool(job_lease::keyed) {
+            let (head, on_end) = free_key(ack.job_id, moment);
+            self.heads.borrow_mut().extend(head);
+            self.told.borrow_mut().extend(on_end.map(|hook| (hook, hooks::Ended::well(ack.job_id, ack.result))));
+        }
+        Ended::Now(self.done(lease, ack))
     }
 
     /// The row of the finished job.

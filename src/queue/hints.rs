@@ -53,8 +53,39 @@ pub enum LaneName<'a> {
     Leases,
 }
 
+/// The tags of the lanes of one queue and kind, and of any kind: a session has mostly to do with one of them.
+struct Tags {
+    database: pg_sys::Oid,
+    queue_id: i32,
+    kind: String,
+    of_kind: u64,
+    of_any: u64,
+}
+
+thread_local!(static TAGS: RefCell<Option<Tags>> = const { RefCell::new(None) });
+
 impl LaneName<'_> {
     pub fn tag(self) -> u64 {
+        // SAFETY: a plain variable of the server's.
+        let database = unsafe { pg_sys::MyDatabaseId };
+        TAGS.with_borrow_mut(|kept| {
+            let here = |tags: &&mut Tags, queue_id: i32| tags.database == database && tags.queue_id == queue_id;
+            match (self, kept.as_mut()) {
+                (LaneName::Kind(queue_id, kind), Some(tags)) if here(&tags, queue_id) && tags.kind == kind => {
+                    tags.of_kind
+                }
+                (LaneName::Any(queue_id), Some(tags)) if here(&tags, queue_id) => tags.of_any,
+                (LaneName::Kind(queue_id, kind), _) => {
+                    let (of_kind, of_any) = (self.hashed(), LaneName::Any(queue_id).hashed());
+                    *kept = Some(Tags { database, queue_id, kind: kind.to_owned(), of_kind, of_any });
+                    of_kind
+                }
+                _ => self.hashed(),
+            }
+        })
+    }
+
+    fn hashed(self) -> u64 {
         let mut hasher = DefaultHasher::new();
         // SAFETY: a plain variable of the server's.
         unsafe { pg_sys::MyDatabaseId }.to_u32().hash(&mut hasher);

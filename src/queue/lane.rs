@@ -42,7 +42,7 @@ impl Lane {
         let mut equal: Vec<Key<'_>> = self.blocked_by.iter().map(|key| Key::Text(key)).collect();
         equal.push(Key::Int(self.queue.queue_id));
         equal.extend(self.kind.iter().map(|kind| Key::Text(kind)));
-        let index: &CStr = match (&self.blocked_by, &self.kind) {
+        let index: &'static CStr = match (&self.blocked_by, &self.kind) {
             (None, Some(_)) => c"job_ready_kind_idx",
             (None, None) => c"job_ready_any_idx",
             (Some(_), Some(_)) => c"job_blocked_kind_idx",
@@ -51,6 +51,12 @@ impl Lane {
         match part {
             Part::All => Scan::begin(ready, moment, index, &equal, None),
             Part::Beyond(priority) => Scan::begin(ready, moment, index, &equal, Some(Bound::After(priority))),
+            Part::Beside(slot, until) => {
+                equal.extend([Key::Int(slot.priority), Key::Time(slot.from.at)]);
+                let from = [Key::Id(Uuid::from_bytes(slot.from.id))];
+                let until = Key::Id(Uuid::from_bytes(until.to_be_bytes()));
+                Scan::begin(ready, moment, index, &equal, Some(Bound::Between(&from, until)))
+            }
             Part::Slot(slot) | Part::Near(slot, _) => {
                 equal.push(Key::Int(slot.priority));
                 let from = [Key::Time(slot.from.at), Key::Id(Uuid::from_bytes(slot.from.id))];
@@ -89,32 +95,66 @@ enum Part {
     Slot(Slot),
     /// The same, up to a time.
     Near(Slot, Micros),
+    /// The same, at the time of the position only, up to an id.
+    Beside(Slot, u128),
 }
 
 /// How far ahead the next job is likely to be found. A scan reads its whole index page before it
 /// shows the first row: hundreds of entries, for a claim that wants one.
-#[derive(Clone, Copy, Default)]
-struct Reach {
-    lane: u64,
-    last_at: Micros,
-    width: Micros,
+#[derive(Clone, Copy)]
+enum Reach {
+    Unknown,
+    /// So far ahead in time.
+    Time(Micros),
+    /// At the same time, as the jobs of a batch are: so far ahead in their ids.
+    Ids(u128),
 }
 
-/// So many times the distance between the last two jobs that a session has taken from a lane.
+/// So many times the distance between the last two jobs that a session has taken from a lane, in time or in ids.
 const REACH: Micros = 8;
+const REACH_IDS: u128 = 4;
 
-thread_local!(static REACHED: Cell<Reach> = Cell::default());
+/// The lane from which this session has taken its last single job, where that was, and how far from the one before.
+#[derive(Clone, Copy)]
+struct Reached {
+    lane: u64,
+    last: Position,
+    reach: Reach,
+}
+
+thread_local!(static REACHED: Cell<Reached> = const {
+    Cell::new(Reached { lane: 0, last: Position::START, reach: Reach::Unknown })
+});
 
 impl Reach {
-    fn of(lane: u64) -> Option<Micros> {
-        let reach = REACHED.get();
-        (reach.lane == lane && reach.width > 0).then_some(reach.width)
+    fn of(lane: u64) -> Reach {
+        let reached = REACHED.get();
+        if reached.lane == lane { reached.reach } else { Reach::Unknown }
     }
 
-    fn learn(lane: u64, at: Micros) {
+    fn learn(lane: u64, at: Position) {
         let before = REACHED.get();
-        let width = if before.lane == lane { (at - before.last_at).saturating_mul(REACH).max(1) } else { 0 };
-        REACHED.set(Reach { lane, last_at: at, width });
+        let reach = if before.lane != lane {
+            Reach::Unknown
+        } else if before.last.at == at.at {
+            let [one, other] = [before.last.id, at.id].map(u128::from_be_bytes);
+            Reach::Ids(one.abs_diff(other).saturating_mul(REACH_IDS).max(1))
+        } else {
+            Reach::Time((at.at - before.last.at).saturating_mul(REACH).max(1))
+        };
+        REACHED.set(Reached { lane, last: at, reach });
+    }
+
+    /// The part of a lane to read first.
+    fn part(self, slot: Slot) -> Part {
+        match self {
+            Reach::Time(width) if slot.from.at > Micros::MIN => Part::Near(slot, slot.from.at.saturating_add(width)),
+            // A mark without an id stands before all jobs of its time.
+            Reach::Ids(width) if slot.from.id != [0; 16] => {
+                Part::Beside(slot, u128::from_be_bytes(slot.from.id).saturating_add(width))
+            }
+            _ => Part::Slot(slot),
+        }
     }
 }
 
@@ -144,12 +184,8 @@ impl<'a> Cursor<'a> {
     /// `single`: no more than one job is wanted.
     pub fn new(lane: &'a Lane, ready: &'a Table, moment: &'a Moment, slots: &[Slot], single: bool) -> Self {
         let single = single.then(|| lane.name().tag());
-        let reach = single.and_then(Reach::of);
-        let part = |slot: Slot| match reach {
-            Some(width) if slot.from.at > Micros::MIN => Part::Near(slot, slot.from.at.saturating_add(width)),
-            _ => Part::Slot(slot),
-        };
-        let mut parts: Vec<Part> = slots.iter().copied().map(part).collect();
+        let reach = single.map_or(Reach::Unknown, Reach::of);
+        let mut parts: Vec<Part> = slots.iter().map(|slot| reach.part(*slot)).collect();
         // More priorities than were listed: read on after the last.
         if let Some(last) = slots.get(SLOTS) {
             parts.push(Part::Beyond(last.priority));
@@ -169,11 +205,12 @@ impl<'a> Cursor<'a> {
             self.scan = None;
             let part = self.parts.pop()?;
             // What lies beyond comes before the next priority.
-            if let Part::Near(slot, until) = part
-                && until < Micros::MAX
-            {
-                self.parts.push(Part::Slot(Slot { from: Position::at(until + 1), ..slot }));
-            }
+            let beyond = match part {
+                Part::Near(slot, until) if until < Micros::MAX => Some((slot, Position::at(until + 1))),
+                Part::Beside(slot, until) => Some((slot, Position { id: until.to_be_bytes(), ..slot.from })),
+                _ => None,
+            };
+            self.parts.extend(beyond.map(|(slot, from)| Part::Slot(Slot { from, ..slot })));
             self.scan = Some(self.lane.scan(self.ready, self.moment, part));
         }
     }
@@ -194,7 +231,7 @@ impl<'a> Cursor<'a> {
         };
         place.left_ready();
         if let Some(lane) = self.single {
-            Reach::learn(lane, place.scheduled_at);
+            Reach::learn(lane, place.position());
         }
         Some(Taken { place, keyed: scan.bool(job_ready::keyed) })
     }

@@ -7,7 +7,7 @@ use super::{gates, order};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Queue;
 use crate::json::Jsonb;
-use crate::table::{Row, Table};
+use crate::table::{Common, Row, Table};
 use pgrx::Uuid;
 use std::rc::Rc;
 
@@ -46,9 +46,9 @@ impl NewJob<'_> {
         }
     }
 
-    fn row(&self, jobs: &Table, now: Micros, session_user: &str) -> Row {
+    fn row(&self, jobs: &Table, now: Micros, with: &With) -> Row {
         let row = Row::of(&job::TABLE)
-            .set(job::job_id, self.id)
+            .set(job::job_id, with.id)
             .set(job::queue_id, self.queue.queue_id)
             .set(job::priority, self.priority)
             .set(job::attempts, 0)
@@ -56,8 +56,8 @@ impl NewJob<'_> {
             .set(job::scheduled_at, timestamp(self.scheduled_at(now)))
             .set(job::created_at, timestamp(now))
             .set(job::run_id, self.run_id)
-            .set(job::job_kind, self.kind)
-            .set(job::actor, self.actor.unwrap_or(session_user))
+            .set(job::job_kind, with.kind)
+            .set(job::actor, with.actor)
             .set(job::idempotency_key, self.key)
             .set(job::source_ref, self.source_ref)
             .set(job::target_ref, self.target_ref)
@@ -71,15 +71,38 @@ impl NewJob<'_> {
     }
 }
 
+/// Values that the rows of a job, or of the jobs of a batch, have in common.
+#[derive(Clone, Copy)]
+struct With {
+    id: Option<Common>,
+    kind: Option<Common>,
+    actor: Option<Common>,
+}
+
+impl With {
+    fn of(jobs: &[NewJob<'_>], session_user: &str) -> Vec<With> {
+        let session_user = Common::of(session_user);
+        let mut all: Vec<With> = Vec::with_capacity(jobs.len());
+        for (number, job) in jobs.iter().enumerate() {
+            let before = number.checked_sub(1).filter(|before| jobs[*before].kind == job.kind);
+            let kind = before.map_or_else(|| Common::of(job.kind), |before| all[before].kind);
+            let actor = job.actor.map_or(session_user, Common::of);
+            all.push(With { id: Common::of(job.id), kind, actor });
+        }
+        all
+    }
+}
+
 /// Writes new jobs. Their keys must have been taken.
 pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
     let table = Table::open(&job::TABLE);
-    let rows: Vec<Row> = jobs.iter().map(|job| job.row(&table, now, session_user)).collect();
+    let with = With::of(jobs, session_user);
+    let rows: Vec<Row> = jobs.iter().zip(&with).map(|(job, with)| job.row(&table, now, with)).collect();
     table.insert_all(&rows);
     let (mut ready, mut waiting, mut blocked) = (Vec::with_capacity(jobs.len()), Vec::new(), Vec::new());
     let mut places: Vec<Place> = jobs.iter().map(|job| job.place(now)).collect();
     let followers = order::followers(jobs);
-    for (job, place) in jobs.iter().zip(&mut places) {
+    for ((job, place), with) in jobs.iter().zip(&mut places).zip(&with) {
         if followers.contains(&job.id) {
             place.blocked_by = job.terms.ordering_key.as_deref().map(order::name_of);
         } else if place.scheduled_at <= now {
@@ -88,7 +111,7 @@ pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
         if place.blocked_by.is_some() {
             blocked.push(place.blocked_row(job.key.is_some()));
         } else if place.scheduled_at <= now {
-            ready.push(place.ready_row(job.key.is_some()))
+            ready.push(place.ready_row_with(job.key.is_some(), with.id, with.kind))
         } else {
             waiting.push(place.waiting_row())
         }

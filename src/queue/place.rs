@@ -8,7 +8,7 @@ use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statement};
 use crate::shared::slots;
-use crate::table::{Deleted, Moment, Reader, Row, Scan, Table};
+use crate::table::{Common, Deleted, Moment, Reader, Row, Scan, Table};
 use agentq_core::lane;
 use agentq_core::mark::{Position, Slot};
 use pgrx::Uuid;
@@ -130,14 +130,19 @@ impl Place {
 
     /// The row of this job among the ready ones.
     pub fn ready_row(&self, keyed: bool) -> Row {
+        self.ready_row_with(keyed, Common::of(self.job_id), Common::of(self.job_kind.as_str()))
+    }
+
+    /// The same, with id and kind as another row has them.
+    pub fn ready_row_with(&self, keyed: bool, job_id: Option<Common>, job_kind: Option<Common>) -> Row {
         Row::of(&job_ready::TABLE)
             .set(job_ready::scheduled_at, timestamp(self.scheduled_at))
             .set(job_ready::queue_id, self.queue_id)
             .set(job_ready::any_queue_id, self.queue_id)
             .set(job_ready::priority, self.priority)
-            .set(job_ready::job_id, self.job_id)
+            .set(job_ready::job_id, job_id)
             .set(job_ready::keyed, keyed)
-            .set(job_ready::job_kind, self.job_kind.as_str())
+            .set(job_ready::job_kind, job_kind)
     }
 
     /// The row of this job among the blocked ones.

@@ -36,6 +36,58 @@ const JOB_KEYS: [&str; 20] = [
     "requires",
 ];
 
+/// What a job was given, by key: read once, since most jobs have few of the keys that there are.
+struct Given<'a> {
+    values: [(&'static str, Item<'a>); JOB_KEYS.len()],
+    count: usize,
+    /// Whether it has a key that no job has.
+    unknown: bool,
+}
+
+impl<'a> Given<'a> {
+    fn to(job: Container<'a>) -> Self {
+        let mut given = Given { values: [("", Item::Null); JOB_KEYS.len()], count: 0, unknown: false };
+        for (key, value) in job.members() {
+            match JOB_KEYS.iter().find(|known| known.as_bytes() == key) {
+                None => given.unknown = true,
+                Some(_) if value == Item::Null => {}
+                Some(known) => {
+                    given.values[given.count] = (known, value);
+                    given.count += 1;
+                }
+            }
+        }
+        given
+    }
+
+    fn get(&self, key: &str) -> Option<Item<'a>> {
+        self.values[..self.count].iter().find(|(given, _)| *given == key).map(|(_, value)| *value)
+    }
+
+    fn has_terms(&self) -> bool {
+        self.values[..self.count].iter().any(|(given, _)| terms::KEYS.contains(given))
+    }
+
+    fn text(&self, key: &str) -> Result<Option<&'a str>, Refusal> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Item::Text(text)) => std::str::from_utf8(text).map(Some).map_err(|_| {
+                Refusal::new(
+                    format!("{key} is not in UTF-8"),
+                    "agentq reads batches in databases whose encoding is UTF8.",
+                )
+            }),
+            Some(other) => {
+                let shown = Jsonb::from_item(other).parse(key)?.to_string();
+                Err(Refusal::new(
+                    format!("{key} must be a text, not {}", agentq_core::error::shown(&shown)),
+                    format!("Put {key} in double quotes."),
+                ))
+            }
+        }
+    }
+}
+
 /// Reads a job, which is to have this id, or says what is wrong with it.
 pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<'a>, Refusal> {
     let Item::Container(bytes) = item else {
@@ -45,24 +97,24 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
     if !job.is_object() {
         return Err(payload::refuse_not_object("a job", "this"));
     }
-    let payload = payload_of(job, settings.payload_max_bytes)?;
-    input::known_options("a job", job.keys().map(String::from_utf8_lossy), &JOB_KEYS)?;
-    let kind = input::name("job_kind", text(job, "job_kind")?.unwrap_or_default(), input::LONGEST_NAME)?;
-    let key = text(job, "idempotency_key")?;
-    let actor = text(job, "actor")?;
-    let queue = find_queue(settings, text(job, "queue")?.unwrap_or(input::DEFAULT_QUEUE))?;
-    let number = |key: &str| present(job, key).map(|item| whole(key, &Jsonb::from_item(item).parse(key)?)).transpose();
+    let given = Given::to(job);
+    let payload = payload_of(&given, settings.payload_max_bytes)?;
+    if given.unknown {
+        input::known_options("a job", job.keys().map(String::from_utf8_lossy), &JOB_KEYS)?;
+    }
+    let kind = input::name("job_kind", given.text("job_kind")?.unwrap_or_default(), input::LONGEST_NAME)?;
+    let key = given.text("idempotency_key")?;
+    let actor = given.text("actor")?;
+    let queue = find_queue(settings, given.text("queue")?.unwrap_or(input::DEFAULT_QUEUE))?;
+    let number = |key: &str| given.get(key).map(|item| whole(key, &Jsonb::from_item(item).parse(key)?)).transpose();
     let priority = number("priority")?.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY);
     let max_attempts = number("max_attempts")?.unwrap_or_else(|| terms::max_attempts(settings, queue, kind));
     terms::check_key(settings, queue, kind, key)?;
-    let asked_at = text(job, "scheduled_at")?.map(|at| moment("scheduled_at", at)).transpose()?;
-    let mut given = Map::new();
-    for key in terms::KEYS {
-        if let Some(item) = present(job, key) {
-            given.insert(key.to_owned(), Jsonb::from_item(item).parse(key)?);
-        }
-    }
-    let terms = Terms::read(settings, |key| given.get(key).cloned())?;
+    let asked_at = given.text("scheduled_at")?.map(|at| moment("scheduled_at", at)).transpose()?;
+    let terms = match given.has_terms() {
+        true => read_terms(settings, &given)?,
+        false => Terms::default(),
+    };
     terms.check(asked_at)?;
     Ok(NewJob {
         id,
@@ -70,21 +122,21 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
         kind,
         key: key.map(|key| input::name("idempotency_key", key, input::LONGEST_KEY)).transpose()?,
         actor: actor.map(|actor| input::name("actor", actor, input::LONGEST_NAME)).transpose()?,
-        source_ref: reference(job, "source_ref")?,
-        target_ref: reference(job, "target_ref")?,
-        payload_ref: reference(job, "payload_ref")?,
+        source_ref: reference(&given, "source_ref")?,
+        target_ref: reference(&given, "target_ref")?,
+        payload_ref: reference(&given, "payload_ref")?,
         priority: input::priority(priority)?,
         max_attempts: input::max_attempts(max_attempts)?,
         asked_at,
-        run_id: text(job, "run_id")?.map(run_id).transpose()?,
+        run_id: given.text("run_id")?.map(run_id).transpose()?,
         payload,
         terms,
     })
 }
 
-fn payload_of(job: Container<'_>, max_bytes: i64) -> Result<Jsonb, Refusal> {
+fn payload_of(given: &Given<'_>, max_bytes: i64) -> Result<Jsonb, Refusal> {
     let what = "payload_json";
-    let payload = match present(job, what) {
+    let payload = match given.get(what) {
         None => return Ok(Jsonb::empty_object()),
         Some(Item::Container(bytes)) => Jsonb::from_container(bytes),
         Some(item) => return Err(payload::refuse_not_object(what, item.kind())),
@@ -93,28 +145,19 @@ fn payload_of(job: Container<'_>, max_bytes: i64) -> Result<Jsonb, Refusal> {
     Ok(payload)
 }
 
-fn present<'a>(job: Container<'a>, key: &str) -> Option<Item<'a>> {
-    job.get(key).filter(|item| *item != Item::Null)
+fn reference<'a>(given: &Given<'a>, key: &str) -> Result<Option<&'a str>, Refusal> {
+    input::reference(key, given.text(key)?)
 }
 
-fn text<'a>(job: Container<'a>, key: &str) -> Result<Option<&'a str>, Refusal> {
-    match present(job, key) {
-        None => Ok(None),
-        Some(Item::Text(text)) => std::str::from_utf8(text).map(Some).map_err(|_| {
-            Refusal::new(format!("{key} is not in UTF-8"), "agentq reads batches in databases whose encoding is UTF8.")
-        }),
-        Some(other) => {
-            let shown = Jsonb::from_item(other).parse(key)?.to_string();
-            Err(Refusal::new(
-                format!("{key} must be a text, not {}", agentq_core::error::shown(&shown)),
-                format!("Put {key} in double quotes."),
-            ))
+/// A term that cannot be read is refused, and not passed over.
+fn read_terms(settings: &Settings, given: &Given<'_>) -> Result<Terms, Refusal> {
+    let mut read = Map::new();
+    for key in terms::KEYS {
+        if let Some(item) = given.get(key) {
+            read.insert(key.to_owned(), Jsonb::from_item(item).parse(key)?);
         }
     }
-}
-
-fn reference<'a>(job: Container<'a>, key: &str) -> Result<Option<&'a str>, Refusal> {
-    input::reference(key, text(job, key)?)
+    Terms::read(settings, |key| read.get(key).cloned())
 }
 
 fn run_id(text: &str) -> Result<Uuid, Refusal> {

@@ -1,6 +1,7 @@
 //! Reading a whole table, for one that is small.
 
-use super::{Moment, Reader, Table, guarded};
+use super::raw::guarded;
+use super::{Moment, Reader, Table};
 use pgrx::prelude::*;
 use std::ptr;
 

@@ -10,6 +10,8 @@
 #![allow(unsafe_code, reason = "the one place that handles the server's tables")]
 
 mod all;
+mod names;
+mod raw;
 mod read;
 mod row;
 mod scan;
@@ -18,11 +20,10 @@ mod write;
 pub use all::All;
 pub use read::Reader;
 pub(crate) use row::layout;
-pub use row::{Column, Layout, Row};
+pub use row::{Column, Common, Layout, Row};
 pub use scan::{Bound, Key, Scan};
 use write::Writer;
 
-use crate::error::raise;
 use pgrx::prelude::*;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::CStr;
@@ -51,11 +52,13 @@ impl Moment {
     /// The present, with everything this transaction has written so far.
     pub fn now() -> Moment {
         // SAFETY: what the server does before each statement of a function.
-        unsafe {
-            pg_sys::CommandCounterIncrement();
-            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            Moment(pg_sys::GetActiveSnapshot())
-        }
+        Moment(unsafe {
+            raw::guarded(|| {
+                raw::CommandCounterIncrement();
+                raw::PushActiveSnapshot(raw::GetTransactionSnapshot());
+                raw::GetActiveSnapshot()
+            })
+        })
     }
 }
 
@@ -63,7 +66,7 @@ impl Drop for Moment {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: pushed by `now`; moments are dropped in the reverse order of their making.
-            unsafe { pg_sys::PopActiveSnapshot() }
+            unsafe { raw::guarded(|| raw::PopActiveSnapshot()) }
         }
     }
 }
@@ -89,34 +92,6 @@ pub fn must_write(what: &CStr) {
     }
 }
 
-/// Makes a call of an access method's. Those are pointers, which the bindings do not guard: an error has to unwind, and
-/// not to jump over what is put back here and in the callers.
-unsafe fn guarded<R>(call: impl FnOnce() -> R) -> R {
-    // SAFETY: the closure owns nothing that would have to be dropped.
-    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(call) }
-}
-
-fn relation_id(name: &CStr) -> pg_sys::Oid {
-    // SAFETY: lookups by name in the server's caches.
-    let id = unsafe {
-        let schema = pg_sys::get_namespace_oid(c"agentq".as_ptr(), false);
-        pg_sys::get_relname_relid(name.as_ptr(), schema)
-    };
-    if id == pg_sys::InvalidOid {
-        other_version(name)
-    }
-    id
-}
-
-/// The library and the tables are of different versions.
-fn other_version(name: &CStr) -> ! {
-    raise(
-        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("agentq.{} is not as this version of agentq made it", name.to_string_lossy()),
-        "Run ALTER EXTENSION agentq UPDATE.",
-    )
-}
-
 thread_local!(static PLACES: RefCell<Vec<Rc<Places>>> = RefCell::default());
 
 /// Where the columns of a layout are in the table itself.
@@ -127,15 +102,59 @@ pub struct Places {
     /// The number of each column in the table; None: this version of the schema does not have it.
     numbers: Vec<Option<usize>>,
     required: Vec<bool>,
+    short: Option<Short>,
+}
+
+/// The first columns of a table, behind which a row may end: the rest of it is NULL. Such a row is shorter, and it is
+/// quicker made.
+struct Short {
+    columns: usize,
+    descriptor: pg_sys::TupleDesc,
+}
+
+impl Short {
+    /// Up to the last column that every version has. None: there are none behind it, or not all of them may be left out.
+    fn of(descriptor: pg_sys::TupleDesc, columns: usize) -> Option<Short> {
+        // SAFETY: the descriptor is that of an open table; the copy is made where it outlives the transaction.
+        unsafe {
+            let attributes = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
+            // A column that was added with a default shows it in rows that end before it.
+            let has_defaults = (*descriptor).constr.as_ref().is_some_and(|rules| !rules.missing.is_null());
+            if columns == attributes.len() || has_defaults || attributes[columns..].iter().any(|a| a.attnotnull) {
+                return None;
+            }
+            let before = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
+            let short = pg_sys::CreateTemplateTupleDesc(columns as i32);
+            for number in 1..=columns as i16 {
+                pg_sys::TupleDescCopyEntry(short, number, descriptor, number);
+            }
+            pg_sys::MemoryContextSwitchTo(before);
+            Some(Short { columns, descriptor: short })
+        }
+    }
+}
+
+impl Drop for Short {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: made by `of`; slots with it are dropped before those who hold its places.
+            unsafe { pg_sys::FreeTupleDesc(self.descriptor) }
+        }
+    }
+}
+
+/// Forgets what is known of a table that has changed; InvalidOid stands for all.
+fn forget_places(table: pg_sys::Oid) {
+    PLACES.with_borrow_mut(|known| known.retain(|places| table != pg_sys::InvalidOid && places.table != table));
 }
 
 impl Places {
-    /// Found out once per session, and again when the number of columns has changed.
+    /// Found out once per session, and again when the table has changed.
     fn of(relation: pg_sys::Relation, layout: &Layout) -> Rc<Places> {
         // SAFETY: an open relation has an id and a descriptor with that many attributes.
-        let (id, attributes) = unsafe {
-            let descriptor = &*(*relation).rd_att;
-            ((*relation).rd_id, descriptor.attrs.as_slice(descriptor.natts as usize))
+        let (id, descriptor, attributes) = unsafe {
+            let descriptor = (*relation).rd_att;
+            ((*relation).rd_id, descriptor, (*descriptor).attrs.as_slice((*descriptor).natts as usize))
         };
         let is_it = |places: &&Rc<Places>| places.table == id && places.columns == attributes.len();
         if let Some(places) = PLACES.with_borrow(|known| known.iter().find(is_it).cloned()) {
@@ -149,12 +168,15 @@ impl Places {
             attributes.iter().position(is_named)
         };
         let found: Vec<Option<usize>> = layout.columns.iter().chain(layout.sometimes).map(find).collect();
-        if found[..layout.columns.len()].contains(&None) {
-            other_version(layout.name)
+        let always = &found[..layout.columns.len()];
+        if always.contains(&None) {
+            names::other_version(layout.name)
         }
+        let last = always.iter().flatten().max().map_or(0, |last| last + 1);
         let places = Rc::new(Places {
             table: id,
             columns: attributes.len(),
+            short: Short::of(descriptor, last),
             required: found.iter().map(|place| place.is_some_and(|place| attributes[place].attnotnull)).collect(),
             numbers: found.into_iter().map(|place| place.map(|place| place + 1)).collect(),
         });
@@ -174,12 +196,14 @@ impl Places {
 impl Table {
     pub fn open(layout: &Layout) -> Table {
         loop {
-            // SAFETY: the id was just looked up; the lock is kept to the end of the transaction.
-            let relation = unsafe { pg_sys::try_table_open(relation_id(layout.name), pg_sys::RowExclusiveLock as i32) };
-            // While the lock was waited for, an upgrade may have put another table in its place, with the same name.
+            let id = names::id(layout.name);
+            // SAFETY: the lock is kept to the end of the transaction.
+            let relation = unsafe { raw::guarded(|| raw::try_table_open(id, pg_sys::RowExclusiveLock as i32)) };
             if !relation.is_null() {
                 return Table { relation, places: Places::of(relation, layout), writer: OnceCell::new() };
             }
+            // While the lock was waited for, an upgrade has put another table in its place, with the same name.
+            names::forget_all();
         }
     }
 
@@ -214,9 +238,11 @@ impl Table {
         let result = unsafe {
             let delete = (*(*self.relation).rd_tableam).tuple_delete.expect("tables can delete");
             let mut failure = pg_sys::TM_FailureData::default();
-            let (row, command) = (scan.row_id(), pg_sys::GetCurrentCommandId(true));
-            let (snapshot, none) = (scan.snapshot(), ptr::null_mut());
-            guarded(|| delete(self.relation, row, command, snapshot, none, wait, &mut failure, false))
+            let (relation, row, snapshot) = (self.relation, scan.row_id(), scan.snapshot());
+            raw::guarded(|| {
+                let command = raw::GetCurrentCommandId(true);
+                delete(relation, row, command, snapshot, ptr::null_mut(), wait, &mut failure, false)
+            })
         };
         if result == pg_sys::TM_Result::TM_Ok { Deleted::Yes } else { Deleted::No }
     }
@@ -237,6 +263,6 @@ impl Drop for Table {
             writer.close();
         }
         // SAFETY: opened by this value, and closed once.
-        unsafe { pg_sys::table_close(self.relation, pg_sys::NoLock as i32) }
+        unsafe { raw::guarded(|| raw::table_close(self.relation, pg_sys::NoLock as i32)) }
     }
 }

@@ -1,6 +1,6 @@
 //! The row on which a scan stands.
 
-use super::{Column, Places, Table};
+use super::{Column, Places, Table, raw};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::ptr;
@@ -14,7 +14,12 @@ pub struct Reader {
 impl Reader {
     pub(super) fn of(table: &Table) -> Self {
         // SAFETY: the table is open.
-        let slot = unsafe { pg_sys::table_slot_create(table.relation, ptr::null_mut()) };
+        let slot = unsafe { raw::guarded(|| raw::table_slot_create(table.relation, ptr::null_mut())) };
+        Reader::with(slot, table)
+    }
+
+    /// Reads what a slot of the table holds, and drops the slot in the end.
+    pub(super) fn with(slot: *mut pg_sys::TupleTableSlot, table: &Table) -> Self {
         Reader { slot, places: Rc::clone(&table.places) }
     }
 
@@ -23,7 +28,9 @@ impl Reader {
         // SAFETY: the slot holds a row, and the column is one of its table's.
         unsafe {
             if usize::from((*self.slot).tts_nvalid as u16) < place {
-                pg_sys::slot_getsomeattrs_int(self.slot, place as i32);
+                // All of them at once: who reads one column of a row reads more.
+                let columns = self.places.columns as i32;
+                raw::guarded(|| raw::slot_getsomeattrs_int(self.slot, columns));
             }
             let is_null = *(*self.slot).tts_isnull.add(place - 1);
             (!is_null).then(|| *(*self.slot).tts_values.add(place - 1))
@@ -113,7 +120,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: made by this value, and dropped once.
-            unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.slot) }
+            unsafe { raw::guarded(|| raw::ExecDropSingleTupleTableSlot(self.slot)) }
         }
     }
 }

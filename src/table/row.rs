@@ -38,6 +38,27 @@ macro_rules! layout {
 }
 pub(crate) use layout;
 
+/// A value that several rows have in common, made once. It lives as long as the memory it was made in.
+#[derive(Clone, Copy)]
+pub struct Common(pg_sys::Datum);
+
+impl Common {
+    /// None: it is NULL.
+    pub fn of(value: impl IntoDatum) -> Option<Common> {
+        value.into_datum().map(Common)
+    }
+}
+
+impl IntoDatum for Common {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
+        Some(self.0)
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        pg_sys::InvalidOid
+    }
+}
+
 /// The values of a new row. A column that is not set is NULL.
 pub struct Row(Vec<Option<pg_sys::Datum>>);
 

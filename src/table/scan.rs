@@ -1,6 +1,6 @@
 //! Finding rows by an index, in its order.
 
-use super::{Moment, Reader, Table, relation_id};
+use super::{Moment, Reader, Table, names, raw};
 use pgrx::prelude::*;
 use pgrx::{IntoDatum, Uuid};
 use std::ffi::CStr;
@@ -79,16 +79,11 @@ fn scan_key(flags: u32, column: usize, strategy: u32, function: u32, value: pg_s
     let mut key = pg_sys::ScanKeyData::default();
     // SAFETY: fills the key; the function is one of the server's own.
     unsafe {
-        pg_sys::ScanKeyEntryInitialize(
-            &mut key,
-            flags as i32,
-            column as i16,
-            strategy as u16,
-            pg_sys::InvalidOid,
-            C_COLLATION,
-            pg_sys::Oid::from_u32(function),
-            value,
-        );
+        raw::guarded(|| {
+            let (flags, function) = (flags as i32, pg_sys::Oid::from_u32(function));
+            let (column, strategy, none) = (column as i16, strategy as u16, pg_sys::InvalidOid);
+            raw::ScanKeyEntryInitialize(&mut key, flags, column, strategy, none, C_COLLATION, function, value)
+        });
     }
     key
 }
@@ -109,7 +104,7 @@ impl<'a> Scan<'a> {
     pub fn begin(
         table: &'a Table,
         moment: &'a Moment,
-        index: &CStr,
+        index: &'static CStr,
         equal: &[Key<'_>],
         bound: Option<Bound<'_>>,
     ) -> Self {
@@ -124,7 +119,7 @@ impl<'a> Scan<'a> {
             Some(Bound::After(value)) => {
                 keys.push(scan_key(0, first, pg_sys::BTGreaterStrategyNumber, pg_sys::F_INT4GT, value.into()));
             }
-            Some(Bound::From([key])) => {
+            Some(Bound::From([key]) | Bound::Between([key], _)) => {
                 let strategy = pg_sys::BTGreaterEqualStrategyNumber;
                 keys.push(scan_key(0, first, strategy, key.is_at_least(), key.datum()));
             }
@@ -147,35 +142,42 @@ impl<'a> Scan<'a> {
         if let Some(Bound::Between(_, last)) = bound {
             keys.push(scan_key(0, first, pg_sys::BTLessEqualStrategyNumber, last.is_at_most(), last.datum()));
         }
-        // SAFETY: the index was just looked up and belongs to the table; the keys fit its columns,
-        // and they and the snapshot live as long as the scan.
-        unsafe {
-            let index = pg_sys::index_open(relation_id(index), pg_sys::AccessShareLock as i32);
-            let scan = pg_sys::index_beginscan(table.relation, index, moment.0, keys.len() as i32, 0);
-            let row = Reader::of(table);
-            pg_sys::index_rescan(scan, keys.as_mut_ptr(), keys.len() as i32, ptr::null_mut(), 0);
-            Scan { scan, index, row, keys, _bound: members, _moment: moment }
-        }
+        let id = names::id(index);
+        let (count, first) = (keys.len() as i32, keys.as_mut_ptr());
+        // SAFETY: the index belongs to the table; the keys fit its columns, and they and the snapshot live as long as
+        // the scan.
+        let (index, scan, slot) = unsafe {
+            raw::guarded(|| {
+                let index = raw::index_open(id, pg_sys::AccessShareLock as i32);
+                let scan = raw::index_beginscan(table.relation, index, moment.0, count, 0);
+                raw::index_rescan(scan, first, count, ptr::null_mut(), 0);
+                (index, scan, raw::table_slot_create(table.relation, ptr::null_mut()))
+            })
+        };
+        Scan { scan, index, row: Reader::with(slot, table), keys, _bound: members, _moment: moment }
     }
 
     /// Looks for the one row with this id.
-    pub fn by_id(table: &'a Table, moment: &'a Moment, index: &CStr, id: Uuid) -> Self {
+    pub fn by_id(table: &'a Table, moment: &'a Moment, index: &'static CStr, id: Uuid) -> Self {
         Scan::begin(table, moment, index, &[Key::Id(id)], None)
     }
 
     /// Begins again with another id.
     pub fn again(&mut self, id: Uuid) {
         self.keys[0].sk_argument = Key::Id(id).datum();
+        let (count, first) = (self.keys.len() as i32, self.keys.as_mut_ptr());
         // SAFETY: as in `begin`.
-        unsafe {
-            pg_sys::index_rescan(self.scan, self.keys.as_mut_ptr(), self.keys.len() as i32, ptr::null_mut(), 0);
-        }
+        unsafe { raw::guarded(|| raw::index_rescan(self.scan, first, count, ptr::null_mut(), 0)) }
     }
 
     /// Goes to the next row that is visible. False: there is none.
     pub fn next(&mut self) -> bool {
         // SAFETY: the scan is open, and the slot fits its table.
-        unsafe { pg_sys::index_getnext_slot(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.row.slot) }
+        unsafe {
+            raw::guarded(|| {
+                raw::index_getnext_slot(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.row.slot)
+            })
+        }
     }
 
     pub(super) fn row_id(&self) -> pg_sys::ItemPointer {
@@ -203,8 +205,10 @@ impl Drop for Scan<'_> {
         }
         // SAFETY: opened by this value, and closed once.
         unsafe {
-            pg_sys::index_endscan(self.scan);
-            pg_sys::index_close(self.index, pg_sys::NoLock as i32);
+            raw::guarded(|| {
+                raw::index_endscan(self.scan);
+                raw::index_close(self.index, pg_sys::NoLock as i32);
+            })
         }
     }
 }

@@ -4,7 +4,7 @@
 //! calls. What needs more (a trigger on INSERT, a CHECK, an index over an expression) goes the way of the
 //! server's logical replication, through the executor.
 
-use super::{Places, Row, guarded};
+use super::{Places, Row, raw};
 use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::ptr;
@@ -17,9 +17,25 @@ pub const AT_ONCE: usize = 500;
 pub struct Writer {
     relation: pg_sys::Relation,
     places: Rc<Places>,
-    /// As many as rows have been written together.
-    slots: RefCell<Vec<*mut pg_sys::TupleTableSlot>>,
+    slots: RefCell<Slots>,
     way: Way,
+}
+
+/// As many as rows have been written together.
+#[derive(Default)]
+struct Slots {
+    /// Whether they hold rows that end early.
+    short: bool,
+    slots: Vec<*mut pg_sys::TupleTableSlot>,
+}
+
+impl Slots {
+    fn drop_all(&mut self) {
+        for slot in self.slots.drain(..) {
+            // SAFETY: made by `Writer::fill`, and dropped once.
+            unsafe { raw::guarded(|| raw::ExecDropSingleTupleTableSlot(slot)) }
+        }
+    }
 }
 
 enum Way {
@@ -30,8 +46,6 @@ enum Way {
 /// An index over plain columns, open for writing.
 struct Index {
     relation: pg_sys::Relation,
-    /// The columns of the table that it has, counted from 0.
-    columns: Vec<usize>,
     unique: pg_sys::IndexUniqueCheck::Type,
     /// What access methods other than that of B-trees want to see.
     info: *mut pg_sys::IndexInfo,
@@ -51,10 +65,7 @@ impl Writer {
 
     /// Lets go of what inserting needed. An error does so by itself.
     pub fn close(self) {
-        // SAFETY: made by this value, and released once.
-        unsafe {
-            self.slots.take().into_iter().for_each(|slot| pg_sys::ExecDropSingleTupleTableSlot(slot));
-        }
+        self.slots.borrow_mut().drop_all();
         match self.way {
             Way::Plain(indexes) => indexes.into_iter().for_each(Index::close),
             Way::Executor(executor) => executor.close(),
@@ -80,37 +91,54 @@ impl Writer {
 
     /// Slots that hold these rows. The values must outlive their use.
     fn fill(&self, rows: &[Row]) -> Vec<*mut pg_sys::TupleTableSlot> {
-        let mut slots = self.slots.borrow_mut();
-        // SAFETY: a slot has room for every column of the table, whose numbers `places` has.
+        let mut kept = self.slots.borrow_mut();
+        let short = self.places.short.as_ref().filter(|_| matches!(self.way, Way::Plain(_)));
+        let short = short.filter(|short| rows.iter().all(|row| self.ends_within(row, short.columns)));
+        if kept.short != short.is_some() {
+            kept.drop_all();
+            kept.short = short.is_some();
+        }
+        // SAFETY: a slot has room for every column of its descriptor, whose numbers `places` has.
         unsafe {
-            while slots.len() < rows.len() {
-                let descriptor = (*self.relation).rd_att;
-                slots.push(pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual));
+            let descriptor = short.map_or((*self.relation).rd_att, |short| short.descriptor);
+            while kept.slots.len() < rows.len() {
+                let slot = raw::guarded(|| raw::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual));
+                kept.slots.push(slot);
             }
-            for (slot, row) in slots.iter().zip(rows) {
+            for (slot, row) in kept.slots.iter().zip(rows) {
                 let slot = &mut **slot;
-                // The server's macro of this name: forget the row before.
-                (*slot.tts_ops).clear.expect("slots can be cleared")(slot);
-                std::slice::from_raw_parts_mut(slot.tts_isnull, self.places.columns).fill(true);
+                std::slice::from_raw_parts_mut(slot.tts_isnull, (*descriptor).natts as usize).fill(true);
                 for (value, number) in row.values().iter().zip(&self.places.numbers) {
                     if let (Some(value), Some(number)) = (value, number) {
                         *slot.tts_values.add(number - 1) = *value;
                         *slot.tts_isnull.add(number - 1) = false;
                     }
                 }
-                pg_sys::ExecStoreVirtualTuple(slot);
+                // The server's macro ExecClearTuple: forget the row before.
+                let clear = (*slot.tts_ops).clear.expect("slots can be cleared");
+                raw::guarded(|| {
+                    clear(slot);
+                    raw::ExecStoreVirtualTuple(slot);
+                });
             }
         }
-        slots[..rows.len()].to_vec()
+        kept.slots[..rows.len()].to_vec()
+    }
+
+    /// Whether all of the columns behind these are NULL in a row.
+    fn ends_within(&self, row: &Row, columns: usize) -> bool {
+        let is_within = |number: &Option<usize>| number.is_none_or(|number| number <= columns);
+        row.values().iter().zip(&self.places.numbers).all(|(value, number)| value.is_none() || is_within(number))
     }
 
     /// Whether a column that must not be NULL is.
     fn lacks_something(&self, slot: *mut pg_sys::TupleTableSlot) -> bool {
-        // SAFETY: the slot has as many columns as the table.
+        // SAFETY: the slot has as many columns as its descriptor; columns behind those may be NULL.
         unsafe {
             let descriptor = &*(*self.relation).rd_att;
             let attributes = descriptor.attrs.as_slice(descriptor.natts as usize);
-            let nulls = std::slice::from_raw_parts((*slot).tts_isnull, attributes.len());
+            let columns = (*(*slot).tts_tupleDescriptor).natts as usize;
+            let nulls = std::slice::from_raw_parts((*slot).tts_isnull, columns);
             attributes.iter().zip(nulls).any(|(attribute, is_null)| attribute.attnotnull && *is_null)
         }
     }
@@ -118,14 +146,18 @@ impl Writer {
     fn insert(&self, row: &Row) {
         let slot = self.fill(std::slice::from_ref(row))[0];
         match &self.way {
-            Way::Plain(_) if self.lacks_something(slot) => Executor::open(self.relation).insert(slot),
+            Way::Plain(_) if self.lacks_something(slot) => self.refuse(row),
             // SAFETY: the slot holds a row of the table, whose values outlive the call; a table has an access
             // method, which has this call.
             Way::Plain(indexes) => unsafe {
                 let insert = (*(*self.relation).rd_tableam).tuple_insert.expect("tables can insert");
-                let command = pg_sys::GetCurrentCommandId(true);
-                guarded(|| insert(self.relation, slot, command, 0, ptr::null_mut()));
-                indexes.iter().for_each(|index| index.add(self.relation, slot));
+                let (table, indexes) = (self.relation, indexes.as_slice());
+                raw::guarded(|| {
+                    insert(table, slot, raw::GetCurrentCommandId(true), 0, ptr::null_mut());
+                    for index in indexes {
+                        index.add(table, slot);
+                    }
+                });
             },
             Way::Executor(executor) => executor.insert(slot),
         }
@@ -136,14 +168,22 @@ impl Writer {
         let mut slots = self.fill(rows);
         match &self.way {
             Way::Plain(_) if slots.iter().any(|slot| self.lacks_something(*slot)) => {
-                let executor = Executor::open(self.relation);
-                slots.iter().for_each(|slot| executor.insert(*slot));
+                let lacking = slots.iter().position(|slot| self.lacks_something(*slot));
+                lacking.into_iter().for_each(|place| self.refuse(&rows[place]));
             }
             Way::Plain(indexes) => {
                 self.fill_pages(&mut slots);
-                // One index after the other: the page that they go to stays at hand.
-                for index in indexes {
-                    slots.iter().for_each(|slot| index.add(self.relation, *slot));
+                let (table, indexes, slots) = (self.relation, indexes.as_slice(), slots.as_slice());
+                // SAFETY: the slots hold rows that were just written. One index after the other: the page that they
+                // go to stays at hand.
+                unsafe {
+                    raw::guarded(|| {
+                        for index in indexes {
+                            for slot in slots {
+                                index.add(table, *slot);
+                            }
+                        }
+                    });
                 }
             }
             Way::Executor(executor) => {
@@ -159,10 +199,19 @@ impl Writer {
         // which has this call.
         unsafe {
             let insert = (*(*self.relation).rd_tableam).multi_insert.expect("tables can insert");
-            let command = pg_sys::GetCurrentCommandId(true);
-            let (rows, number) = (slots.as_mut_ptr(), slots.len() as i32);
-            guarded(|| insert(self.relation, rows, number, command, 0, ptr::null_mut()));
+            let (first, count) = (slots.as_mut_ptr(), slots.len() as i32);
+            raw::guarded(|| {
+                insert(self.relation, first, count, raw::GetCurrentCommandId(true), 0, ptr::null_mut());
+            });
         }
+    }
+
+    /// Raises the error that the server raises for a row that lacks a column.
+    fn refuse(&self, row: &Row) {
+        let way = Way::Executor(Executor::open(self.relation));
+        let full = Writer { relation: self.relation, places: Rc::clone(&self.places), slots: RefCell::default(), way };
+        full.insert(row);
+        full.close();
     }
 }
 
@@ -183,54 +232,50 @@ impl Index {
     /// The indexes of a table. None: one of them is not over plain columns.
     fn open_all(table: pg_sys::Relation) -> Option<Vec<Index>> {
         // SAFETY: the table is open, and the list holds the ids of its indexes.
-        let ids: Vec<pg_sys::Oid> = unsafe {
-            let list = pg_sys::RelationGetIndexList(table);
-            let ids = list.as_ref().map(|list| {
-                std::slice::from_raw_parts(list.elements, list.length as usize).iter().map(|cell| cell.oid_value)
-            });
-            let ids = ids.into_iter().flatten().collect();
-            pg_sys::list_free(list);
-            ids
-        };
-        let mut indexes = Vec::with_capacity(ids.len());
-        for id in ids {
-            // SAFETY: the index belongs to an open table.
-            let relation = unsafe { pg_sys::index_open(id, pg_sys::RowExclusiveLock as i32) };
-            match Index::of(relation) {
-                Some(index) if index.is_ready() => indexes.push(index),
-                Some(index) => index.close(),
-                None => {
-                    // SAFETY: opened above.
-                    unsafe { pg_sys::index_close(relation, pg_sys::RowExclusiveLock as i32) };
-                    indexes.into_iter().for_each(Index::close);
-                    return None;
+        unsafe {
+            let list = raw::guarded(|| raw::RelationGetIndexList(table));
+            let Some(ids) = list.as_ref().map(|list| std::slice::from_raw_parts(list.elements, list.length as usize))
+            else {
+                return Some(Vec::new());
+            };
+            let mut indexes = Vec::with_capacity(ids.len());
+            let mut all_plain = true;
+            for id in ids {
+                // Their locks are kept to the end of the transaction, as that of the table is.
+                let id = id.oid_value;
+                let relation = raw::guarded(|| raw::index_open(id, pg_sys::RowExclusiveLock as i32));
+                match Index::of(relation) {
+                    Some(index) if index.is_ready() => indexes.push(index),
+                    found => {
+                        all_plain &= found.is_some();
+                        raw::guarded(|| raw::index_close(relation, pg_sys::NoLock as i32));
+                    }
                 }
             }
+            raw::guarded(|| raw::list_free(list));
+            if !all_plain {
+                indexes.drain(..).for_each(Index::close);
+            }
+            all_plain.then_some(indexes)
         }
-        Some(indexes)
     }
 
     fn of(relation: pg_sys::Relation) -> Option<Index> {
         // SAFETY: an open index has its row of the catalog at hand.
         unsafe {
-            let (form, row) = (&*(*relation).rd_index, (*relation).rd_indextuple);
-            let is_plain = form.indimmediate
-                && !form.indisexclusion
-                && [pg_sys::Anum_pg_index_indexprs, pg_sys::Anum_pg_index_indpred]
-                    .iter()
-                    .all(|column| pg_sys::heap_attisnull(row, *column as i32, ptr::null_mut()));
+            let form = &*(*relation).rd_index;
             let columns = form.indkey.values.as_slice(form.indnatts as usize);
-            if !is_plain || columns.iter().any(|column| *column <= 0) {
+            if !form.indimmediate || form.indisexclusion || columns.iter().any(|column| *column <= 0) {
                 return None;
             }
+            let (row, is_btree) = ((*relation).rd_indextuple, (*(*relation).rd_rel).relam == pg_sys::BTREE_AM_OID);
+            let (is_total, info) = raw::guarded(|| {
+                let is_total = raw::heap_attisnull(row, pg_sys::Anum_pg_index_indpred as i32, ptr::null_mut());
+                (is_total, if is_btree { ptr::null_mut() } else { raw::BuildIndexInfo(relation) })
+            });
             use pg_sys::IndexUniqueCheck::{UNIQUE_CHECK_NO, UNIQUE_CHECK_YES};
-            let is_btree = (*(*relation).rd_rel).relam == pg_sys::BTREE_AM_OID;
-            Some(Index {
-                relation,
-                columns: columns.iter().map(|column| *column as usize - 1).collect(),
-                unique: if form.indisunique { UNIQUE_CHECK_YES } else { UNIQUE_CHECK_NO },
-                info: if is_btree { ptr::null_mut() } else { pg_sys::BuildIndexInfo(relation) },
-            })
+            let unique = if form.indisunique { UNIQUE_CHECK_YES } else { UNIQUE_CHECK_NO };
+            is_total.then_some(Index { relation, unique, info })
         }
     }
 
@@ -240,24 +285,34 @@ impl Index {
         unsafe { (*(*self.relation).rd_index).indisready }
     }
 
-    /// Adds the entry of a row that was just written.
-    fn add(&self, table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+    /// Adds the entry of a row that was just written. To be called under a guard.
+    ///
+    /// # Safety
+    /// The slot holds a row of the table and knows where it was written.
+    unsafe fn add(&self, table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
         const MOST: usize = pg_sys::INDEX_MAX_KEYS as usize;
-        let (mut values, mut nulls) = ([pg_sys::Datum::from(0); MOST], [false; MOST]);
-        // SAFETY: the slot holds a row of the table and knows where it was written.
+        let mut values = [const { std::mem::MaybeUninit::<pg_sys::Datum>::uninit() }; MOST];
+        let mut nulls = [const { std::mem::MaybeUninit::<bool>::uninit() }; MOST];
+        // SAFETY: the columns are those of the index, which are at most so many, each with a number of the table's;
+        // one that a short row does not have is NULL.
         unsafe {
-            for (place, column) in self.columns.iter().enumerate() {
-                (values[place], nulls[place]) = (*(*slot).tts_values.add(*column), *(*slot).tts_isnull.add(*column));
+            let form = &*(*self.relation).rd_index;
+            let (columns, count) = (form.indkey.values.as_ptr(), form.indnatts as usize);
+            let (values, nulls) = (values.as_mut_ptr().cast::<pg_sys::Datum>(), nulls.as_mut_ptr().cast::<bool>());
+            for place in 0..count {
+                let column = *columns.add(place) as usize - 1;
+                let is_null = column >= (*slot).tts_nvalid as usize || *(*slot).tts_isnull.add(column);
+                *nulls.add(place) = is_null;
+                *values.add(place) = if is_null { pg_sys::Datum::null() } else { *(*slot).tts_values.add(column) };
             }
             let row_id = &raw mut (*slot).tts_tid;
-            let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-            pg_sys::index_insert(self.relation, values, nulls, row_id, table, self.unique, false, self.info);
+            raw::index_insert(self.relation, values, nulls, row_id, table, self.unique, false, self.info);
         }
     }
 
     fn close(self) {
-        // SAFETY: opened by `open_all`, and closed once; its lock may go before the transaction does.
-        unsafe { pg_sys::index_close(self.relation, pg_sys::RowExclusiveLock as i32) }
+        // SAFETY: opened by `open_all`, and closed once.
+        unsafe { raw::guarded(|| raw::index_close(self.relation, pg_sys::NoLock as i32)) }
     }
 }
 

@@ -49,6 +49,28 @@ fn jobs_of_the_same_schedule_go_in_the_order_of_their_ids() {
 }
 
 #[test]
+fn jobs_of_a_batch_are_claimed_one_by_one_in_its_order_also_those_that_come_back() {
+    let db = database();
+    let (mut producer, mut worker, mut other) = (db.session(), db.session(), db.session());
+    let jobs = (0..60).map(|_| r#"{"job_kind": "x"}"#).collect::<Vec<_>>().join(",");
+    let batch = expect(&mut producer, "enqueued", &format!("fn_job_enqueue_batch('[{jobs}]')"));
+    let jobs: Vec<String> = batch["jobs"].as_array().unwrap().iter().map(id).collect();
+    for job in &jobs[..20] {
+        assert_eq!(id(&claimed(&mut worker, "bob")), *job);
+    }
+    other.run("BEGIN");
+    for job in &jobs[20..30] {
+        assert_eq!(id(&claimed(&mut other, "eve")), *job);
+    }
+    for job in &jobs[30..32] {
+        assert_eq!(id(&claimed(&mut worker, "bob")), *job, "others are not waited for");
+    }
+    other.run("ROLLBACK");
+    let rest: Vec<String> = jobs[20..30].iter().chain(&jobs[32..]).cloned().collect();
+    assert_eq!(drain(&mut worker, CLAIM, "job_id"), rest);
+}
+
+#[test]
 fn an_urgent_job_that_comes_later_is_next() {
     let db = database();
     let (mut producer, mut worker) = (db.session(), db.session());

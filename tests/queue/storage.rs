@@ -186,6 +186,21 @@ fn a_batch_of_ten_thousand_large_jobs_is_stored_whole() {
 }
 
 #[test]
+fn a_column_that_the_operator_added_with_a_default_is_null_in_new_rows() {
+    let db = database();
+    let mut s = db.session();
+    s.enqueue("before");
+    s.run("ALTER TABLE agentq.job ADD COLUMN shade text DEFAULT 'grey'");
+    s.run("ALTER TABLE agentq.job_lease ADD COLUMN shade text DEFAULT 'grey'");
+    s.enqueue("after");
+    expect(&mut s, "enqueued", r#"fn_job_enqueue_batch('[{"job_kind": "after"}, {"job_kind": "after"}]')"#);
+    claimed(&mut s, "bob");
+    assert_eq!(s.count("agentq.job WHERE shade = 'grey'"), 1, "the row that was there");
+    assert_eq!(s.count("agentq.job WHERE shade IS NULL"), 3);
+    assert_eq!(s.count("agentq.job_lease WHERE shade IS NULL"), 1);
+}
+
+#[test]
 fn a_constraint_of_the_operator_holds() {
     let db = database();
     let mut s = db.session();

@@ -96,12 +96,12 @@ fn compare(mut arguments: impl Iterator<Item = String>) -> Result<bool, Failure>
 
 fn torture(arguments: impl Iterator<Item = String>) -> Result<bool, Failure> {
     let options = Options::parse(arguments, std::env::current_exe()?)?;
-    let (short, publish) = (options.short, options.publish);
+    let (short, published) = (options.short, options.publish);
     println!("Seed {}", options.seed);
     let rounds = Rounds::new(options)?;
     let report: Report = if short { rounds.each_once()? } else { rounds.for_a_time()? };
     println!("\n{}", report.table());
-    if publish {
+    if published {
         publish(&report.table(), "the last long run", "end")?;
     }
     let sound = report.problems.is_empty();

@@ -244,8 +244,13 @@ impl<'a> Container<'a> {
 
     fn entry(&self, place: usize) -> Item<'a> {
         let start = if place == 0 { 0 } else { self.end(place - 1) };
+        self.between(place, start, self.end(place))
+    }
+
+    /// The item of an entry whose bytes lie between these, counted from the end of the entries.
+    fn between(&self, place: usize, start: usize, end: usize) -> Item<'a> {
         let data = 4 + self.entries() * 4;
-        let bytes = |start: usize| &self.0[data + start..data + self.end(place)];
+        let bytes = |start: usize| &self.0[data + start..data + end];
         match self.word(1 + place) & TYPE {
             NUMERIC => Item::Number(bytes(start.next_multiple_of(4))),
             FALSE => Item::Bool(false),
@@ -256,17 +261,32 @@ impl<'a> Container<'a> {
         }
     }
 
+    /// The items of so many entries, one after the other.
+    fn run(self, first: usize, count: usize) -> impl ExactSizeIterator<Item = Item<'a>> {
+        let mut end = if first == 0 || count == 0 { 0 } else { self.end(first - 1) };
+        (first..first + count).map(move |place| {
+            let (start, entry) = (end, self.word(1 + place));
+            end = (entry & LENGTH) as usize + if entry & HAS_OFFSET == 0 { start } else { 0 };
+            self.between(place, start, end)
+        })
+    }
+
     /// The elements of an array.
     pub fn elements(self) -> impl ExactSizeIterator<Item = Item<'a>> {
-        (0..self.len()).map(move |place| self.entry(place))
+        self.run(0, self.len())
     }
 
     /// The keys of an object.
     pub fn keys(self) -> impl Iterator<Item = &'a [u8]> {
-        (0..self.len()).filter_map(move |place| match self.entry(place) {
+        self.run(0, self.len()).filter_map(|key| match key {
             Item::Text(key) => Some(key),
             _ => None,
         })
+    }
+
+    /// The members of an object: keys and values.
+    pub fn members(self) -> impl Iterator<Item = (&'a [u8], Item<'a>)> {
+        self.keys().zip(self.run(self.len(), self.len()))
     }
 
     /// The value of a key of an object.
@@ -364,6 +384,9 @@ mod tests {
                 let container = Container::new(bytes);
                 container.is_object()
                     && container.keys().count() == map.len()
+                    && container
+                        .members()
+                        .all(|(key, found)| std::str::from_utf8(key).is_ok_and(|key| same(found, &map[key])))
                     && map.iter().all(|(key, tree)| container.get(key).is_some_and(|found| same(found, tree)))
                     && container.get("no such key").is_none()
             }

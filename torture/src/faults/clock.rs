@@ -1,4 +1,4 @@
-//! The clock of the whole database jumps half a minute ahead, or back, and then to where it was. Leases run out early or late by that
+//! The clock of the whole database jumps ten seconds ahead, or back, and then to where it was. Leases run out early or late by that
 //! much; who had one is told so, and nothing is done twice.
 
 use crate::Failure;
@@ -7,7 +7,8 @@ use crate::ledger::{Micros, now};
 use crate::stage::{Scene, Stage};
 use std::time::Duration;
 
-const JUMP_SECONDS: i64 = 30;
+/// Several times as long as a lease.
+const JUMP_SECONDS: i64 = 10;
 
 pub fn jump(stage: &mut Stage, scene: &mut Scene, dice: &mut Dice) -> Result<(), Failure> {
     let offset = if dice.percent(60) { JUMP_SECONDS } else { -JUMP_SECONDS };
@@ -16,7 +17,7 @@ pub fn jump(stage: &mut Stage, scene: &mut Scene, dice: &mut Dice) -> Result<(),
     std::thread::sleep(Duration::from_secs(2));
     set(stage, scene, "RESET agentq.clock_offset")?;
     // Leases that were given by the other clock are off by as much.
-    let reach = (JUMP_SECONDS + 10) * 1_000_000;
+    let reach = (JUMP_SECONDS + 5) * 1_000_000;
     scene.moved.add(started - reach as Micros, now() + reach as Micros);
     Ok(())
 }

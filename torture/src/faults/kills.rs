@@ -42,17 +42,13 @@ pub fn backend(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
             &[],
         )?;
         let found = rows.first().map(|row| (row.get::<_, i32>(0), row.get::<_, Option<bool>>(1) == Some(true)));
-        match found {
-            Some((pid, claiming)) if claiming || Instant::now() > patience => {
-                // It may have gone by itself; then there is another.
-                if kill(stage, pid).is_ok() {
-                    break;
-                }
-            }
-            _ if Instant::now() > patience + Duration::from_secs(20) => {
-                return Err("there is no worker's session".into());
-            }
-            _ => {}
+        let victim = found.filter(|(_, claiming)| *claiming || Instant::now() > patience);
+        // It may have gone by itself; then there is another.
+        if victim.is_some_and(|(pid, _)| kill(stage, pid).is_ok()) {
+            break;
+        }
+        if Instant::now() > patience + Duration::from_secs(20) {
+            return Err("there is no worker's session".into());
         }
     }
     wait_for_end(client);

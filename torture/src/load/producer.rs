@@ -46,7 +46,8 @@ impl<'m> Producer<'m> {
                 87..93 => self.twice(),
                 _ => self.mission(),
             }
-            let pause = self.dice.below(6);
+            // About as fast as the workers.
+            let pause = self.dice.below(14);
             self.client.rest(Duration::from_millis(pause));
         }
     }

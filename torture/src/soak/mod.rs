@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// A hundred jobs a second for an hour.
 pub const HOUR: u64 = 360_000;
-const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 /// How long finished jobs are kept, in seconds. An hour of load is over in minutes, so a week is over in seconds.
 const KEEP_SECONDS: u32 = 15;
 
@@ -77,7 +77,7 @@ pub fn pass(stage: &Stage, jobs: u64) -> Result<Vec<Sample>, Failure> {
         while !threads.iter().all(|thread| thread.is_finished()) {
             std::thread::sleep(SAMPLE_EVERY);
             samples.extend(sampler.sample(done.acked())?);
-            if samples.len() % 15 == 1 {
+            if samples.len() % 30 == 1 {
                 println!("{:>5.0} s  {} of {jobs} jobs", began.elapsed().as_secs_f64(), done.acked());
             }
         }

@@ -1,4 +1,4 @@
-//! What is looked at, once a second.
+//! What is looked at, twice a second.
 
 use crate::Failure;
 use postgres::Client;

@@ -1,0 +1,78 @@
+//! Two servers, of which one follows the other, and their change of roles.
+
+use agentq_tests::{Cluster, Options, Stop};
+use std::time::{Duration, Instant};
+
+const SETTINGS: [&str; 9] = [
+    // What was confirmed must be on disk: the tests' own clusters have this off.
+    "fsync = on",
+    "max_connections = 60",
+    "shared_buffers = 64MB",
+    "max_worker_processes = 20",
+    // Without it pg_rewind cannot take back what only the old primary had.
+    "wal_log_hints = on",
+    "wal_keep_size = 256MB",
+    "wal_retrieve_retry_interval = 100ms",
+    "hot_standby_feedback = on",
+    "log_error_verbosity = terse",
+];
+
+pub struct Pair {
+    pub primary: Cluster,
+    pub standby: Cluster,
+}
+
+impl Pair {
+    pub fn new(name: &str) -> Pair {
+        let settings = SETTINGS.iter().map(|line| (*line).to_owned()).collect();
+        let options = Options { engine: true, settings, ..Options::default() };
+        let primary = Cluster::start(&format!("{name}-one"), &options);
+        let standby = Cluster::standby_of(&primary, &format!("{name}-two"));
+        Pair { primary, standby }
+    }
+
+    /// For a client that wants whichever of the two is the primary.
+    pub fn url(&self, database: &str) -> String {
+        let mut ports = [self.primary.port, self.standby.port];
+        // As a client has it: which of them leads, it does not know.
+        ports.sort_unstable();
+        format!(
+            "host=127.0.0.1,127.0.0.1 port={},{} user=postgres dbname={database} target_session_attrs=read-write",
+            ports[0], ports[1]
+        )
+    }
+
+    /// From now on the primary confirms what its standby has on disk too. Returns when that holds.
+    pub fn make_synchronous(&self) {
+        let mut admin = self.primary.session("postgres");
+        admin.run("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'");
+        admin.run("SELECT pg_reload_conf()");
+        eventually("the standby is synchronous", || {
+            admin.count("pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'") == 1
+        });
+    }
+
+    /// kill -9 of every process of the primary; the standby is the primary then.
+    pub fn fail_over(&mut self) {
+        self.primary.end(Stop::KillAll);
+        self.standby.promote();
+        std::mem::swap(&mut self.primary, &mut self.standby);
+    }
+
+    /// The one that was killed follows the other.
+    pub fn rejoin(&mut self) {
+        self.standby.rejoin(&self.primary);
+        let mut admin = self.primary.session("postgres");
+        eventually("the old primary follows", || admin.count("pg_stat_replication WHERE state = 'streaming'") == 1);
+    }
+}
+
+/// Waits until it is so.
+#[track_caller]
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
