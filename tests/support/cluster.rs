@@ -193,7 +193,8 @@ impl Cluster {
     }
 
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.data.join("server.log")).unwrap_or_default()
+        let bytes = std::fs::read(self.data.join("server.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// kill -9 of the whole server, then a new start on the same data.

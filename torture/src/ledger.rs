@@ -103,6 +103,7 @@ pub enum Entry {
     Lost {
         job: Uuid,
         token: Uuid,
+        at: Micros,
     },
     Extended {
         job: Uuid,

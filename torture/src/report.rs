@@ -135,7 +135,10 @@ impl Report {
         });
         row("slots, budgets or keys that leaked", self.broken(&[Rule::NothingLeaks]).to_string());
         row("errors that no fault explains", self.broken(&[Rule::NoSurprise]).to_string());
-        row("seconds from a crash of the server to the next confirmed ack: median, worst", self.recovery());
+        row(
+            "seconds from the fault to the next confirmed ack, where the server went down: median, worst",
+            self.recovery(),
+        );
         text
     }
 

@@ -29,10 +29,16 @@ const SETTINGS: [&str; 12] = [
 ];
 
 /// Words of the server's log that mean trouble, and the lines with them that the faults explain.
-const ALARMS: [&str; 6] = ["WARNING", "PANIC", "panicked", "invalid page", "corrupt", "TRAP"];
-const EXPECTED: [&str; 5] = [
+const ALARMS: [&str; 7] =
+    ["WARNING", "PANIC", "panicked", "invalid page", "corrupt", "TRAP", "was terminated by signal"];
+const EXPECTED: [&str; 8] = [
+    // The torture's own kills; any other signal is a crash.
+    "was terminated by signal 9",
     "terminating connection because of crash of another server process",
     "No space left on device",
+    // The drop of an upgraded database, replayed after a crash.
+    "could not open directory \"base/",
+    "some useless files may be left behind in old database directory",
     "there is already a transaction in progress",
     "there is no transaction in progress",
     // A statement of the load that was cancelled while a disk was full, or a worker that was told to leave.
@@ -44,8 +50,8 @@ const SCENE: &str = "
     CREATE SCHEMA torture;
     CREATE TABLE torture.own_row (job uuid NOT NULL, token uuid NOT NULL);
     CREATE EXTENSION amcheck";
+const NO_BACKOFF: &str = "SELECT agentq.fn_config_set('queue.retry.backoff_base_sec', '0')";
 const RULES: &str = "
-    SELECT agentq.fn_config_set('queue.retry.backoff_base_sec', '0');
     SELECT agentq.fn_limit_set('tenant:*', '{\"max_concurrent\": 2}');
     SELECT agentq.fn_budget_set('tenant:*', 'usd', 'total', '{\"amount\": 100000000}')";
 
@@ -53,6 +59,7 @@ const RULES: &str = "
 pub fn set_up(client: &mut Client) -> Result<(), postgres::Error> {
     client.batch_execute("CREATE EXTENSION agentq")?;
     client.batch_execute(SCENE)?;
+    client.batch_execute(NO_BACKOFF)?;
     client.batch_execute(RULES)
 }
 
@@ -106,6 +113,7 @@ impl Stage {
             Some(version) => {
                 client.batch_execute(&format!("CREATE EXTENSION agentq VERSION '{version}'"))?;
                 client.batch_execute(SCENE)?;
+                client.batch_execute(NO_BACKOFF)?;
             }
         }
         let (shelf, books) = (Shelf::new(&ledgers), Books::default());

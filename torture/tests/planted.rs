@@ -3,7 +3,7 @@
 
 use agentq_tests::{Cluster, Options};
 use agentq_torture::check::books::{Books, Told};
-use agentq_torture::check::snapshot::Snapshot;
+use agentq_torture::check::snapshot::{Job, Snapshot};
 use agentq_torture::check::{self, Moved, Problem, Rule};
 use agentq_torture::ledger::{End, Entry};
 use agentq_torture::load::Manner;
@@ -87,7 +87,7 @@ fn check_all(books: &Books, client: &mut Client) -> Vec<Problem> {
 }
 
 /// What is done to the database, and the breach it is.
-const IN_THE_DATABASE: [(&str, Rule, &str); 22] = [
+const IN_THE_DATABASE: [(&str, Rule, &str); 25] = [
     ("a finished job is gone", Rule::NothingLost, "
         CREATE TEMP TABLE victim AS SELECT job_id FROM agentq.job_done LIMIT 1;
         DELETE FROM agentq.job WHERE job_id IN (TABLE victim); DELETE FROM agentq.job_done WHERE job_id IN (TABLE victim);
@@ -108,7 +108,7 @@ const IN_THE_DATABASE: [(&str, Rule, &str); 22] = [
         WHERE job_id IN (TABLE victim)"),
     ("a cancel that did not last", Rule::Final, "
         UPDATE agentq.job_done SET state = 'failed' WHERE job_id =
-            (SELECT job_id FROM agentq.job_queue WHERE state = 'cancelled' LIMIT 1)"),
+            (SELECT job_id FROM agentq.job_queue WHERE state = 'cancelled' AND job_kind <> 'step' LIMIT 1)"),
     ("a success under another's token", Rule::AttemptsAddUp, "
         UPDATE agentq.job_done SET lease_token = gen_random_uuid() WHERE job_id =
             (SELECT job_id FROM agentq.job_queue WHERE state = 'succeeded' LIMIT 1)"),
@@ -140,9 +140,30 @@ const IN_THE_DATABASE: [(&str, Rule, &str); 22] = [
         SELECT queue_id, queue_id, job_kind, priority, scheduled_at, job_id, false FROM agentq.job LIMIT 1"),
     ("a job in no place", Rule::States, "
         DELETE FROM agentq.job_done WHERE job_id =
-            (SELECT job_id FROM agentq.job_queue WHERE state = 'cancelled' LIMIT 1)"),
+            (SELECT job_id FROM agentq.job_queue WHERE state = 'cancelled' AND job_kind <> 'step' LIMIT 1)"),
     ("a dead letter without its letter", Rule::States, "
         DELETE FROM agentq.job_dead_letter WHERE job_id = (SELECT job_id FROM agentq.job_dead_letter LIMIT 1)"),
+    (
+        "a success with a token that nobody was told of",
+        Rule::NothingTwice,
+        "
+        INSERT INTO agentq.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
+        SELECT job_id, gen_random_uuid(), began_at, began_at, 'failed', lease_owner
+        FROM agentq.job_attempt_log WHERE outcome = 'failed' LIMIT 1",
+    ),
+    (
+        "a mission that has succeeded although a step has not",
+        Rule::NothingLeaks,
+        "
+        UPDATE agentq.mission_step SET status = 'cancelled' WHERE step_id = (SELECT s.step_id FROM agentq.mission_step s
+            JOIN agentq.mission m USING (mission_id) WHERE m.status = 'succeeded' LIMIT 1)",
+    ),
+    (
+        "a second job of a step",
+        Rule::NothingLeaks,
+        "
+        SELECT agentq.fn_job_enqueue('step'); SELECT agentq.fn_job_ack(((SELECT c->>'job_id' FROM agentq.fn_job_claim('w', 'step') c))::uuid, 'w')",
+    ),
     ("a slot that nobody gives back", Rule::NothingLeaks, "
         SELECT agentq.fn_job_enqueue('limited', 'leak', p_options => '{\"limit_keys\": [\"tenant:0\"]}');
         SELECT agentq.fn_job_claim('leaker', 'limited'); DELETE FROM agentq.job_lease"),
@@ -166,7 +187,12 @@ fn planted_faults_are_found_and_an_honest_run_has_none() {
     assert!(found.is_empty(), "the honest run is not: {found:#?}");
     for (number, (what, rule, plant)) in IN_THE_DATABASE.iter().enumerate() {
         let mut client = honest.with(number, plant);
-        assert_found(what, *rule, &check_all(&honest.books, &mut client));
+        let problems = check_all(&honest.books, &mut client);
+        assert_found(what, *rule, &problems);
+        if what.contains("slot") {
+            // The job that was left behind is a leak, too.
+            assert!(problems.iter().any(|problem| problem.what.contains("slots counted")), "{problems:#?}");
+        }
     }
     in_the_ledgers(&honest);
 }
@@ -195,7 +221,11 @@ fn in_the_ledgers(honest: &Honest) {
         (claim.told, claim.asked) = (None, None);
     });
     plant("a success of one whose lease was lost", Rule::OneHolder, &|books| {
-        books.claims.get_mut(&acked).expect("it is there").told = Some(Told::Lost);
+        books.claims.get_mut(&acked).expect("it is there").told = Some(Told::Lost(i64::MAX));
+    });
+    plant("a holder who was sent away while it held the job", Rule::OneHolder, &|books| {
+        let claim = books.claims.get_mut(&acked).expect("it is there");
+        claim.told = Some(Told::Lost(claim.at));
     });
     plant("two who believe that they hold it", Rule::OneHolder, &|books| {
         let claim = books.claims[&acked].clone();
@@ -209,4 +239,13 @@ fn in_the_ledgers(honest: &Honest) {
         let (code, message, during) = ("XX000".to_owned(), "what?".to_owned(), "a claim".to_owned());
         books.enter("w", Entry::Surprised { code, message, during });
     });
+
+    // Two jobs of one key at once, which both were confirmed: the second ask was told of the wrong one.
+    let mut doubled = snapshot.clone();
+    let mut ids = snapshot.jobs.keys();
+    let (one, other) = (ids.next().expect("a job"), ids.next().expect("another"));
+    let twin = Job { finished: None, ..doubled.jobs[one].clone() };
+    doubled.jobs.extend([(*one, twin.clone()), (*other, twin)]);
+    let problems = check::everything(&honest.books, &doubled, &Moved::default());
+    assert!(problems.iter().any(|problem| problem.what.contains("two jobs at once")), "{problems:#?}");
 }

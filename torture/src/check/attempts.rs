@@ -8,6 +8,9 @@ use crate::ledger::End;
 use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
+/// Ends that nobody but the holder of the token can bring about.
+const BY_HOLDER: [&str; 4] = ["succeeded", "failed", "released", "snoozed"];
+
 pub fn check(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (token, claim) in &books.claims {
@@ -18,7 +21,7 @@ pub fn check(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> 
                 problems.extend(acked.then(|| Problem::new(Rule::Final, format!("its ack was confirmed: {text}"))));
                 problems.push(Problem::new(Rule::AttemptsAddUp, text));
             }
-            Some(attempt) => problems.extend(compare(claim, attempt, snapshot.jobs.get(&claim.job))),
+            Some(attempt) => problems.extend(compare(claim, attempt, snapshot.jobs.get(&claim.job), moved)),
         }
     }
     problems.extend(unexplained(books, snapshot));
@@ -33,7 +36,7 @@ pub fn check(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> 
 }
 
 /// What the holder was told of the end, beside what the attempt says.
-fn compare(claim: &Claim, attempt: &Attempt, job: Option<&Job>) -> Vec<Problem> {
+fn compare(claim: &Claim, attempt: &Attempt, job: Option<&Job>, moved: &Moved) -> Vec<Problem> {
     let mut problems = Vec::new();
     let outcome = attempt.outcome.as_deref().unwrap_or("held");
     let mut broken = |rule, text: &str| {
@@ -51,12 +54,18 @@ fn compare(claim: &Claim, attempt: &Attempt, job: Option<&Job>) -> Vec<Problem> 
         Some(Told::Ended(end)) if outcome != end.outcome() && outcome != "cancelled" => {
             broken(Rule::AttemptsAddUp, &format!("its {end:?} was confirmed"));
         }
-        Some(Told::Lost) if outcome == "succeeded" => broken(Rule::OneHolder, "it was told that its lease is lost"),
-        Some(Told::NotEnded(End::Ack)) if outcome == "succeeded" => {
-            broken(Rule::NothingTwice, "its ack was refused or rolled back");
+        Some(Told::Lost(at)) if attempt.ended.is_none_or(|ended| ended > at) && !moved.touches(attempt.began, at) => {
+            broken(Rule::OneHolder, "it was told that its lease is lost, when it was not");
         }
-        None if claim.asked != Some(End::Ack) && outcome == "succeeded" => {
-            broken(Rule::NothingTwice, "it has never asked for an ack");
+        // Only its holder can end it so, and it was told otherwise, or has not asked for that.
+        Some(Told::Lost(_)) if BY_HOLDER.contains(&outcome) => {
+            broken(Rule::OneHolder, "it was told that its lease is lost");
+        }
+        Some(Told::NotEnded(_)) if BY_HOLDER.contains(&outcome) => {
+            broken(Rule::NothingTwice, "its end was refused or rolled back");
+        }
+        None if BY_HOLDER.contains(&outcome) && claim.asked.map(End::outcome) != Some(outcome) => {
+            broken(Rule::NothingTwice, &format!("it has asked for {:?}", claim.asked));
         }
         _ => {}
     }
@@ -65,10 +74,13 @@ fn compare(claim: &Claim, attempt: &Attempt, job: Option<&Job>) -> Vec<Problem> 
 
 /// Attempts that nobody's ledger has must be claims that were never answered.
 fn unexplained(books: &Books, snapshot: &Snapshot) -> Vec<Problem> {
+    let mut problems = Vec::new();
     let mut by_owner: HashMap<&str, u64> = HashMap::new();
-    for attempt in snapshot.attempts.values().flatten() {
-        if !books.claims.contains_key(&attempt.token) {
-            *by_owner.entry(&attempt.owner).or_default() += 1;
+    for attempt in snapshot.attempts.values().flatten().filter(|attempt| !books.claims.contains_key(&attempt.token)) {
+        *by_owner.entry(&attempt.owner).or_default() += 1;
+        if let Some(outcome) = attempt.outcome.as_deref().filter(|outcome| BY_HOLDER.contains(outcome)) {
+            let text = format!("{} has {outcome} with {}, which nobody was told of", attempt.owner, attempt.token);
+            problems.push(Problem::new(Rule::NothingTwice, text));
         }
     }
     let too_many = |owner: &str, count: u64| match books.unknown_claims(owner) {
@@ -77,11 +89,9 @@ fn unexplained(books: &Books, snapshot: &Snapshot) -> Vec<Problem> {
             (count > allowed).then(|| format!("{owner} has {count} attempts beyond its ledger, and {allowed} may be"))
         }
     };
-    by_owner
-        .into_iter()
-        .filter_map(|(owner, count)| too_many(owner, count))
-        .map(|text| Problem::new(Rule::AttemptsAddUp, text))
-        .collect()
+    let texts = by_owner.into_iter().filter_map(|(owner, count)| too_many(owner, count));
+    problems.extend(texts.map(|text| Problem::new(Rule::AttemptsAddUp, text)));
+    problems
 }
 
 /// The attempts of one job, beside what the job says. Where the clock was moved, their order says nothing.

@@ -26,8 +26,8 @@ impl Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     Ended(End),
-    /// The lease was another's, or the job was over.
-    Lost,
+    /// The lease was another's, or the job was over, when this was said.
+    Lost(Micros),
     /// The end did not happen.
     NotEnded(End),
 }
@@ -148,7 +148,7 @@ impl Books {
                 self.acks += u64::from(end == End::Ack);
                 self.about(token, |claim| claim.told = Some(Told::Ended(end)));
             }
-            Entry::Lost { token, .. } => self.about(token, |claim| claim.told = Some(Told::Lost)),
+            Entry::Lost { token, at, .. } => self.about(token, |claim| claim.told = Some(Told::Lost(at))),
             Entry::NotEnded { token, .. } => {
                 self.about(token, |claim| claim.told = claim.asked.map(Told::NotEnded));
             }

@@ -2,18 +2,20 @@
 
 use super::books::{Asked, Books};
 use super::snapshot::Snapshot;
-use super::{Problem, Rule};
+use super::{Moved, Problem, Rule};
+use crate::ledger::Micros;
 use std::collections::HashMap;
 use uuid::Uuid;
 
 /// The jobs of missions' steps, which no producer has asked for by itself.
 const STEP: &str = "step";
 
-pub fn check(books: &Books, snapshot: &Snapshot) -> Vec<Problem> {
+pub fn check(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> {
     let jobs = snapshot.jobs.iter().filter(|(_, job)| job.kind != STEP).map(|(id, job)| (*id, job.key.as_str()));
     let missions = snapshot.missions.iter().map(|(id, (key, _))| (*id, key.as_deref().unwrap_or_default()));
     let mut problems = compare("job", &books.keys, jobs);
     problems.extend(compare("mission", &books.missions, missions));
+    problems.extend(side_by_side(snapshot, moved));
     for job in &books.cancelled {
         let state = snapshot.jobs.get(job).map_or("nowhere", |job| job.state.as_str());
         if state != "cancelled" {
@@ -21,6 +23,28 @@ pub fn check(books: &Books, snapshot: &Snapshot) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// An enqueue looks at the clock before it looks for the key. A job with the same key that ends in between does so, by its time, after
+/// the new one was made.
+const BETWEEN: Micros = 2_000_000;
+
+/// While a job with a key is unfinished, there is no other with that key: a second ask is told of the first.
+fn side_by_side(snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> {
+    let mut by_key: HashMap<&str, Vec<(Micros, Micros)>> = HashMap::new();
+    for job in snapshot.jobs.values() {
+        by_key.entry(&job.key).or_default().push((job.created, job.finished.unwrap_or(Micros::MAX)));
+    }
+    let of = |(key, mut lives): (&str, Vec<(Micros, Micros)>)| {
+        lives.sort_unstable();
+        let overlap = |both: &&[(Micros, Micros)]| {
+            both[0].1 > both[1].0.saturating_add(BETWEEN) && !moved.touches(both[0].0, both[1].0)
+        };
+        let both = lives.windows(2).find(overlap)?;
+        let text = format!("the key {key} has two jobs at once, made {} µs apart", both[1].0 - both[0].0);
+        Some(Problem::new(Rule::NothingTwice, text))
+    };
+    by_key.into_iter().filter_map(of).collect()
 }
 
 fn compare<'a>(

@@ -15,16 +15,22 @@ const LEFT: [(&str, &str); 8] = [
     ("leases", "SELECT count(*) FROM agentq.job_lease"),
     ("idempotency keys", "SELECT count(*) FROM agentq.job_key"),
     ("ordering keys", "SELECT count(*) FROM agentq.job_order"),
-    ("slots in use", "SELECT coalesce(sum(active + coalesce(counted, 0)), 0)::bigint FROM agentq.v_limit"),
-    ("reservations of budgets", "SELECT count(*) FROM agentq.v_budget WHERE reserved <> 0"),
     ("deadlines", "SELECT count(*) FROM agentq.job_deadline"),
+    (
+        "jobs of steps that no step has, or two",
+        "SELECT count(*) FROM agentq.job j WHERE job_kind = 'step'
+           AND (SELECT count(*) FROM agentq.v_mission_step s WHERE s.job_id = j.job_id) <> 1",
+    ),
+    (
+        "missions whose end does not fit their steps",
+        "SELECT count(*) FROM agentq.v_mission WHERE (status = 'succeeded') <> (succeeded = step_count)",
+    ),
 ];
 
 /// Missions that have not ended, with where their steps stand.
 const MISSIONS: &str = "
     SELECT format('mission %s is %s: %s', m.mission_id, m.status, (
-        SELECT string_agg(format('%s %s (job %s %s, by %s)', s.name, s.status, s.job_id, coalesce(q.state, 'none'),
-            (SELECT string_agg(concat_ws(' ', a.lease_owner, a.outcome, a.ended_at), '; ') FROM agentq.job_attempt a WHERE a.job_id = s.job_id)), ', ' ORDER BY s.name)
+        SELECT string_agg(format('%s %s (job %s %s)', s.name, s.status, s.job_id, coalesce(q.state, 'none')), ', ')
         FROM agentq.v_mission_step s LEFT JOIN agentq.job_queue q USING (job_id) WHERE s.mission_id = m.mission_id))
     FROM agentq.v_mission m WHERE m.status NOT IN ('succeeded', 'failed', 'cancelled')";
 
@@ -37,14 +43,16 @@ const BUDGETS: &str = "
                JOIN agentq.job_done d USING (job_id) WHERE d.state IS NULL GROUP BY k) n USING (limit_key)
     WHERE b.used <> coalesce(n.jobs, 0)";
 
+/// Every key that jobs have, with the leases that hold a slot of it and the slots that shared memory counts.
+const SLOTS: &str = "
+    SELECT format('%s: %s leases and %s slots counted', k, coalesce(h.leases, 0), agentq.fn_limit_counted(k))
+    FROM (SELECT DISTINCT unnest(limit_keys) AS k FROM agentq.job) keys
+    LEFT JOIN (SELECT unnest(limits) AS k, count(*) AS leases FROM agentq.job_lease GROUP BY 1) h USING (k)
+    WHERE coalesce(agentq.fn_limit_counted(k), 0) <> coalesce(h.leases, 0)";
+
 /// Slots in shared memory are those of the leases. The two are read one after the other, so they may need a moment.
 pub fn slots(client: &mut Client, patience: Duration) -> Result<Vec<Problem>, Error> {
-    until_none(
-        client,
-        patience,
-        "SELECT limit_key || ': ' || active || ' leases and ' || counted || ' slots counted'
-        FROM agentq.v_limit WHERE active <> counted",
-    )
+    until_none(client, patience, SLOTS)
 }
 
 /// What is left after the last job has ended.

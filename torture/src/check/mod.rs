@@ -77,7 +77,7 @@ impl Moved {
 /// Everything that can be said of one snapshot.
 pub fn everything(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> {
     let mut problems = Vec::new();
-    problems.extend(jobs::check(books, snapshot));
+    problems.extend(jobs::check(books, snapshot, moved));
     problems.extend(attempts::check(books, snapshot, moved));
     problems.extend(leases::check(books, snapshot, moved));
     problems.extend(places::check(snapshot));

@@ -11,6 +11,8 @@ pub struct Job {
     pub key: String,
     pub state: String,
     pub attempts: i32,
+    pub created: Micros,
+    pub finished: Option<Micros>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,9 +48,20 @@ impl Snapshot {
         let mut found = Snapshot::default();
         let mut tx =
             client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start()?;
-        let jobs = "SELECT job_id, job_kind, idempotency_key, state, attempts FROM agentq.job_queue";
-        for row in tx.query(jobs, &[])? {
-            let job = Job { kind: row.get(1), key: row.get(2), state: row.get(3), attempts: row.get(4) };
+        let jobs = format!(
+            "SELECT job_id, job_kind, idempotency_key, state, attempts, {}, {} FROM agentq.job_queue",
+            MICROS.replace('X', "created_at"),
+            MICROS.replace('X', "finished_at")
+        );
+        for row in tx.query(&jobs, &[])? {
+            let job = Job {
+                kind: row.get(1),
+                key: row.get(2),
+                state: row.get(3),
+                attempts: row.get(4),
+                created: row.get(5),
+                finished: row.get(6),
+            };
             if found.jobs.insert(row.get(0), job).is_some() {
                 found.shown_twice.push(row.get(0));
             }

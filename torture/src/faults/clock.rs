@@ -26,9 +26,13 @@ pub fn jump(stage: &mut Stage, scene: &mut Scene, dice: &mut Dice) -> Result<(),
 fn set(stage: &Stage, scene: &Scene, how: &str) -> Result<(), Failure> {
     let mut client = stage.connect_patiently(&scene.database)?;
     client.batch_execute(&format!("ALTER DATABASE {} {how}", scene.database))?;
-    client.batch_execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker'",
-    )?;
+    // Twice: a session that is just being opened may have read the old setting, and not be listed yet.
+    for _ in 0..2 {
+        client.batch_execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker'",
+        )?;
+        std::thread::sleep(Duration::from_millis(100));
+    }
     Ok(())
 }

@@ -3,16 +3,23 @@
 
 use crate::Failure;
 use crate::stage::Stage;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub fn strike(stage: &mut Stage) -> Result<(), Failure> {
     let disk = stage.disk.as_ref().ok_or("there is no disk of its own")?;
     disk.fill()?;
     std::thread::sleep(Duration::from_secs(2));
     disk.empty()?;
-    // It has gone down for good, goes down and up, or has never stopped.
-    if !stage.cluster.is_running() {
-        stage.cluster.start_again();
+    // It has gone down for good, is about to, goes down and up, or has never stopped.
+    let patience = Instant::now() + Duration::from_secs(60);
+    while stage.connect("postgres").is_err() {
+        if !stage.cluster.is_running() {
+            stage.cluster.start_again();
+        }
+        if Instant::now() > patience {
+            return Err("the server does not come up again".into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
-    stage.connect_patiently("postgres").map(drop)
+    Ok(())
 }

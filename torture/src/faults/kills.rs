@@ -44,14 +44,13 @@ pub fn backend(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
         let found = rows.first().map(|row| (row.get::<_, i32>(0), row.get::<_, Option<bool>>(1) == Some(true)));
         let victim = found.filter(|(_, claiming)| *claiming || Instant::now() > patience);
         // It may have gone by itself; then there is another.
-        if victim.is_some_and(|(pid, _)| kill(stage, pid).is_ok()) {
+        if victim.is_some_and(|(pid, _)| kill(stage, pid).is_ok()) && has_ended(&mut client) {
             break;
         }
         if Instant::now() > patience + Duration::from_secs(20) {
             return Err("there is no worker's session".into());
         }
     }
-    wait_for_end(client);
     stage.connect_patiently(&scene.database).map(drop)
 }
 
@@ -59,16 +58,17 @@ pub fn backend(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
 pub fn engine(stage: &mut Stage, scene: &Scene, which: &str) -> Result<(), Failure> {
     let mut client = stage.connect_patiently(&scene.database)?;
     let patience = Instant::now() + Duration::from_secs(30);
-    let pid = loop {
+    loop {
         let row = client.query_one(&format!("SELECT {which} FROM agentq.v_engine_status"), &[])?;
-        match row.get::<_, Option<i32>>(0) {
-            Some(pid) => break pid,
-            None if Instant::now() > patience => return Err("the engine does not run".into()),
-            None => std::thread::sleep(Duration::from_millis(50)),
+        // It may have gone by itself; then there is another.
+        if row.get::<_, Option<i32>>(0).is_some_and(|pid| kill(stage, pid).is_ok()) && has_ended(&mut client) {
+            break;
         }
-    };
-    kill(stage, pid)?;
-    wait_for_end(client);
+        if Instant::now() > patience {
+            return Err("the engine does not run".into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let mut client = stage.connect_patiently(&scene.database)?;
     // Another takes its place, by itself.
     loop {
@@ -84,11 +84,17 @@ pub fn engine(stage: &mut Stage, scene: &Scene, which: &str) -> Result<(), Failu
     }
 }
 
-/// The server ends every session when one of its processes was killed; until then it looks as if nothing had happened.
-fn wait_for_end(mut client: postgres::Client) {
+/// The server ends every session when one of its processes was killed; until then it looks as if nothing had happened. False: nothing
+/// has, because that process was at its end anyway.
+fn has_ended(client: &mut postgres::Client) -> bool {
+    let patience = Instant::now() + Duration::from_secs(10);
     while client.simple_query("SELECT 1").is_ok() {
+        if Instant::now() > patience {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
+    true
 }
 
 pub fn server(stage: &mut Stage, how: Stop) -> Result<(), Failure> {

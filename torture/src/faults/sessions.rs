@@ -49,7 +49,7 @@ pub fn deadlocks(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
         let row = client.query_one("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()", &[])?;
         Ok(row.get(0))
     };
-    let (before, patience) = (count()?, Instant::now() + Duration::from_secs(30));
+    let (before, patience) = (count()?, Instant::now() + Duration::from_secs(90));
     while count()? < before + 3 {
         if Instant::now() > patience {
             return Err("nobody waited for anybody in a ring".into());

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::stage::{Scene, Stage};
+use postgres::error::SqlState;
 
 /// The versions from which a database can be upgraded, the newest first.
 pub fn versions(stage: &Stage) -> Result<Vec<String>, Failure> {
@@ -15,7 +16,15 @@ pub fn versions(stage: &Stage) -> Result<Vec<String>, Failure> {
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
+/// The update takes strong locks on many tables, and may meet sessions that have some and want others. Then the server ends one of the
+/// two; if that is the update, nothing of it has happened, and it is run again.
 pub fn strike(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
     let mut client = stage.connect_patiently(&scene.database)?;
-    Ok(client.batch_execute("ALTER EXTENSION agentq UPDATE")?)
+    for _ in 0..50 {
+        match client.batch_execute("ALTER EXTENSION agentq UPDATE") {
+            Err(error) if error.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+    Err("the update meets a deadlock every time".into())
 }

@@ -135,6 +135,10 @@ impl Client {
     pub fn commit(&mut self) -> Result<(), Trouble> {
         let committed = self.run("COMMIT");
         self.in_transaction = false;
+        if committed == Err(Trouble::Refused) {
+            // Cancelled before it began: the transaction is still there.
+            self.roll_back();
+        }
         committed
     }
 

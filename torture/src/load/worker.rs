@@ -141,7 +141,7 @@ impl<'m> Worker<'m> {
         let (job, token) = (held.job, held.token);
         match (code.as_str(), until) {
             ("extended", Some(until)) => self.client.write(&[Entry::Extended { job, token, until }]),
-            ("lease_lost", _) => self.client.write(&[Entry::Lost { job, token }]),
+            ("lease_lost", _) => self.client.write(&[Entry::Lost { job, token, at: now() }]),
             _ => {}
         }
     }
@@ -182,13 +182,13 @@ impl<'m> Worker<'m> {
 
     fn told(&mut self, Held { job, token }: Held, end: End, code: &str) {
         let entry = match (end, code) {
-            (_, "lease_lost") => Entry::Lost { job, token },
+            (_, "lease_lost") => Entry::Lost { job, token, at: now() },
             (End::Ack, "succeeded")
             | (End::Fail, "retry_waiting" | "dead_letter" | "failed" | "cancelled" | "queued")
             | (End::Release, "released" | "cancelled")
             | (End::Snooze, "snoozed" | "cancelled") => Entry::Ended { job, token, end },
             // Somebody has cancelled it, or moved it to the dead letters.
-            (_, "already_finished") => Entry::Lost { job, token },
+            (_, "already_finished") => Entry::Lost { job, token, at: now() },
             _ => Entry::Surprised {
                 code: code.to_owned(),
                 message: format!("an answer that is not expected of {end:?}"),

@@ -3,7 +3,7 @@
 use crate::dice::Dice;
 use postgres::{Client, Error, NoTls};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -15,11 +15,17 @@ const STANDING: u64 = 4000;
 pub struct Done {
     enqueued: AtomicU64,
     acked: AtomicU64,
+    /// One has failed: the others need not go on.
+    failed: AtomicBool,
 }
 
 impl Done {
     pub fn acked(&self) -> u64 {
         self.acked.load(SeqCst)
+    }
+
+    fn noting(&self, outcome: Result<(), Error>) -> Result<(), Error> {
+        outcome.inspect_err(|_| self.failed.store(true, SeqCst))
     }
 }
 
@@ -34,11 +40,11 @@ impl<'d> Load<'d> {
         let mut threads = Vec::new();
         for _ in 0..2 {
             let (url, jobs, done) = (self.url.clone(), self.jobs, self.done);
-            threads.push(scope.spawn(move || produce(&url, jobs, done)));
+            threads.push(scope.spawn(move || done.noting(produce(&url, jobs, done))));
         }
         for number in 0..3 {
             let (url, jobs, done) = (self.url.clone(), self.jobs, self.done);
-            threads.push(scope.spawn(move || work(&url, number, jobs, done)));
+            threads.push(scope.spawn(move || done.noting(work(&url, number, jobs, done))));
         }
         threads
     }
@@ -51,7 +57,7 @@ fn connect(url: &str) -> Result<Client, Error> {
 fn produce(url: &str, jobs: u64, done: &Done) -> Result<(), Error> {
     let mut client = connect(url)?;
     let mut dice = Dice::new(1);
-    while done.enqueued.load(SeqCst) < jobs {
+    while done.enqueued.load(SeqCst) < jobs && !done.failed.load(SeqCst) {
         if done.enqueued.load(SeqCst) > done.acked() + STANDING {
             std::thread::sleep(Duration::from_millis(2));
             continue;
@@ -76,7 +82,7 @@ fn work(url: &str, number: usize, jobs: u64, done: &Done) -> Result<(), Error> {
     let mut client = connect(url)?;
     let mut dice = Dice::new(number as u64 + 10);
     let me = format!("soak {number}");
-    while done.acked() < jobs {
+    while done.acked() < jobs && !done.failed.load(SeqCst) {
         let most = if dice.percent(20) { 1 } else { BATCH as i32 };
         let claim =
             client.query_one("SELECT agentq.fn_job_claim_batch($1, $2, p_wait => '0.2 s')->'jobs'", &[&me, &most])?;

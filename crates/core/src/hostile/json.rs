@@ -1,32 +1,16 @@
 //! Arbitrary JSON for every parser that takes some, and what must hold for what is accepted.
 
-use super::{assert_clear, spoilt, texts, values};
+use super::{Anything, assert_clear, spoilt, texts, values};
 use crate::effects::Manifest;
 use crate::jsonb::{self, Container, Item};
-use crate::mission::template::{Outside, Spec, Template};
+use crate::mission::template::{Spec, Template};
 use crate::mission::{params, plan};
 use crate::policy::{self, WorkerPolicy};
 use crate::reaction::{self, Matrix};
 use crate::shape::At;
-use crate::{Refusal, canonical, config, event, input, payload, proposal, replay, steps};
+use crate::{canonical, config, event, input, payload, proposal, replay, steps};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-struct Anything;
-
-impl Outside for Anything {
-    fn path(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn queue(&self, _: &str) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn params(&self, _: &Value) -> Result<(), Refusal> {
-        Ok(())
-    }
-}
 
 fn template() -> Value {
     json!({"title": "t", "cancellation_mode": "graceful", "timeout_seconds": 60, "risk_level": "low", "steps": [

@@ -7,8 +7,26 @@ mod size;
 mod text;
 
 use crate::Refusal;
+use crate::mission::template::Outside;
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
+
+/// A world in which every path, queue and parameter is fine, so that only the template itself is judged.
+pub struct Anything;
+
+impl Outside for Anything {
+    fn path(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn queue(&self, _: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn params(&self, _: &Value) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
 
 /// The words that some parser here knows, so that what is tried gets past the first look.
 const WORDS: [&str; 62] = [

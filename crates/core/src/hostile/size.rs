@@ -1,32 +1,15 @@
 //! Values that are as large as they may be, or larger, and made so that careless work on them would not end: each of
 //! these tests takes a second or less, or hours.
 
-use super::assert_clear;
-use crate::Refusal;
+use super::{Anything, assert_clear};
 use crate::effects::Manifest;
 use crate::mission::params;
-use crate::mission::template::{MOST_EDGES, Outside, Template};
+use crate::mission::template::{MOST_EDGES, Template};
 use crate::policy;
 use crate::proposal;
 use crate::reaction::{self, Matrix};
 use crate::schedule::{Missed, Rule};
 use serde_json::{Map, Value, json};
-
-struct Anything;
-
-impl Outside for Anything {
-    fn path(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn queue(&self, _: &str) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn params(&self, _: &Value) -> Result<(), Refusal> {
-        Ok(())
-    }
-}
 
 fn read(steps: Vec<Value>) -> Option<Template> {
     assert_clear(Template::read(&json!({"steps": steps}), &Anything))
