@@ -168,7 +168,10 @@ impl Cluster {
         }
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
-            sender.send(command.spawn().expect("the server starts")).expect("someone listens");
+            let server = command.spawn().expect("the server starts");
+            // Its handles of the log would keep the file system busy on which it lies.
+            drop(command);
+            sender.send(server).expect("someone listens");
             loop {
                 std::thread::park();
             }
