@@ -66,17 +66,20 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
     limits::hold_still();
     let mut over = 0;
     for (job_id, missed, concerns) in due {
-        if concerns && !order::may_finish_now(db, job_id) {
-            continue;
-        }
         if concerns {
             let ended = hooks::end_apart(job_id, || {
+                // Its place before its key, as a claim takes them: else each could have one of the two, and both
+                // leave the job to the other.
                 if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
-                    end(db, job_id, missed, now);
-                    true
-                } else if place::take_blocked(job_id, false).is_some() {
-                    give_up(db, job_id, missed, now);
-                    true
+                    let may = order::may_finish_now(db, job_id);
+                    if may {
+                        end(db, job_id, missed, now);
+                    }
+                    may
+                } else if let Some(place) = place::take_blocked(job_id, false) {
+                    let may = order::may_finish_now(db, job_id);
+                    if may { give_up(db, job_id, missed, now) } else { place.enter(db, now) }
+                    may
                 } else {
                     false
                 }
