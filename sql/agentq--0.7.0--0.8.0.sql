@@ -1,4 +1,24 @@
--- 0.8.0: what the torture has found. Nearly all of it is in the library; here, an owner's name of any length.
+-- 0.8.0: what the torture has found, nearly all of it in the library; many jobs of one kind in one call.
+
+CREATE FUNCTION agentq."fn_job_enqueue_payloads"(
+	"p_job_kind" TEXT,
+	"p_payloads" jsonb,
+	"p_options" jsonb DEFAULT NULL
+) RETURNS jsonb
+SECURITY DEFINER
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_job_enqueue_payloads_wrapper';
+COMMENT ON FUNCTION agentq.fn_job_enqueue_payloads IS 'Enqueues one job for each payload, up to 10,000, all of one kind and with the same options; answers as fn_job_enqueue_batch.';
+REVOKE ALL ON FUNCTION agentq.fn_job_enqueue_payloads FROM PUBLIC;
+INSERT INTO agentq.access_rule (level, privilege, object)
+VALUES ('producer', 'EXECUTE', 'fn_job_enqueue_payloads'), ('operator', 'EXECUTE', 'fn_job_enqueue_payloads');
+-- Roles that have a level get what it has gained.
+UPDATE agentq.access_grant SET granted_at = granted_at;
+
+-- No two entries are alike, so that looking for such is in vain.
+ALTER INDEX agentq.job_ready_kind_idx SET (deduplicate_items = off);
+
+-- An owner's name of any length.
 
 CREATE OR REPLACE FUNCTION agentq.fn_event_partition_make(p_whole text, p_name text, p_from text, p_to text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$

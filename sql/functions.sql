@@ -8,6 +8,7 @@ COMMENT ON FUNCTION agentq.fn_config_set IS 'Sets a configuration key; an unknow
 COMMENT ON FUNCTION agentq.fn_settings_changed IS 'Trigger: makes every session read the settings and queues again.';
 COMMENT ON FUNCTION agentq.fn_job_enqueue IS 'Enqueues a job with the caller''s transaction. A key in use by an unfinished job returns that job with duplicate: true.';
 COMMENT ON FUNCTION agentq.fn_job_enqueue_batch IS 'Enqueues up to 10,000 jobs in one call and says of each: enqueued, duplicate, or refused with the reason.';
+COMMENT ON FUNCTION agentq.fn_job_enqueue_payloads IS 'Enqueues one job for each payload, up to 10,000, all of one kind and with the same options; answers as fn_job_enqueue_batch.';
 COMMENT ON FUNCTION agentq.fn_job_claim IS 'Leases the best ready job to an owner: priority, then schedule, then age. Answers with the job and its lease token, or with code empty; with p_wait it waits for one first.';
 COMMENT ON FUNCTION agentq.fn_job_claim_batch IS 'Leases up to p_limit jobs in one call; with p_wait it waits until there is one.';
 COMMENT ON FUNCTION agentq.fn_job_start IS 'Says that the holder has begun: leased becomes in_progress.';

@@ -76,11 +76,9 @@ impl<'a> Pgbench<'a> {
 /// The variables that scripts may use.
 fn variables(load: &Pgbench) -> Vec<(&'static str, String)> {
     let payloads = || (0..ENQUEUE_BATCH).map(|number| payload(number, load.payload_bytes));
-    let job = |payload: String| format!("{{\"job_kind\": \"k\", \"payload_json\": {payload}}}");
     vec![
         ("payload", payload(0, load.payload_bytes)),
         ("payloads", array(payloads())),
-        ("jobs", array(payloads().map(job))),
         ("clients", load.clients.to_string()),
         ("n", "0".to_owned()),
         ("held", "none".to_owned()),

@@ -16,8 +16,8 @@ COMMENT ON COLUMN agentq.access_rule.object IS 'The function, table or view of a
 INSERT INTO agentq.access_rule (level, privilege, object)
 SELECT level, 'EXECUTE', object
 FROM (VALUES
-    ('producer', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_get', 'fn_clock_now', 'fn_version', 'fn_admission_check',
-        'fn_job_explain', 'fn_backpressure_status']),
+    ('producer', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_enqueue_payloads', 'fn_job_get', 'fn_clock_now', 'fn_version',
+        'fn_admission_check', 'fn_job_explain', 'fn_backpressure_status']),
     ('worker', ARRAY['fn_job_claim', 'fn_job_claim_batch', 'fn_job_start', 'fn_job_heartbeat', 'fn_job_ack',
         'fn_job_ack_batch', 'fn_job_ack_and_claim', 'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release',
         'fn_job_snooze', 'fn_job_get',
@@ -26,7 +26,7 @@ FROM (VALUES
     ('reader', ARRAY['fn_vacuum_state', 'fn_job_get', 'fn_config_get', 'fn_queue_stale_check', 'fn_queue_verify', 'fn_clock_now', 'fn_version',
         'fn_schedule_upcoming', 'fn_engine_live', 'fn_engine_state', 'fn_limit_rule_of', 'fn_limit_counted', 'fn_job_explain',
         'fn_backpressure_status', 'fn_admission_check', 'fn_limit_gauge', 'fn_budget_period', 'fn_budget_ends', 'fn_capable_workers']),
-    ('operator', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_claim', 'fn_job_claim_batch', 'fn_job_start',
+    ('operator', ARRAY['fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_enqueue_payloads', 'fn_job_claim', 'fn_job_claim_batch', 'fn_job_start',
         'fn_job_heartbeat', 'fn_job_ack', 'fn_job_ack_batch', 'fn_job_ack_and_claim',
         'fn_job_ack_and_claim_batch', 'fn_job_fail_or_retry', 'fn_job_release', 'fn_job_snooze',
         'fn_job_cancel', 'fn_job_change', 'fn_job_move_to_dead_letter', 'fn_job_purge', 'fn_job_get',

@@ -96,7 +96,7 @@ CREATE TABLE agentq.job_ready (
 -- highest priority, then schedule, then age, without a sort. The queue stands in two columns, one
 -- for each index, so that no statistics can ever make a claim read the wrong one.
 CREATE UNIQUE INDEX job_ready_any_idx ON agentq.job_ready (any_queue_id, priority, scheduled_at, job_id);
-CREATE INDEX job_ready_kind_idx ON agentq.job_ready (queue_id, job_kind, priority, scheduled_at, job_id);
+CREATE INDEX job_ready_kind_idx ON agentq.job_ready (queue_id, job_kind, priority, scheduled_at, job_id) WITH (deduplicate_items = off);
 COMMENT ON TABLE agentq.job_ready IS 'Storage: jobs that may run now. A claim deletes the row.';
 COMMENT ON COLUMN agentq.job_ready.scheduled_at IS 'As in job.';
 COMMENT ON COLUMN agentq.job_ready.queue_id IS 'As in job.';

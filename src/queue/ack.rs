@@ -1,6 +1,6 @@
 //! Acks: the lease goes, the job is done. Fenced by owner and token.
 
-use super::batch::{LARGEST_BATCH, not_a_list, too_many};
+use super::batch;
 use super::enqueue::parse_id;
 use super::hints::has_fixed_snapshot;
 use super::rows::{job, job_done, job_key, job_lease};
@@ -97,13 +97,7 @@ fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb
 
 /// Acks a list of jobs, and says of each how that went.
 pub fn many(settings: &Settings, owner: &str, jobs: Jsonb) -> Jsonb {
-    if !jobs.is_array() {
-        Err(not_a_list("p_jobs", EXAMPLE)).or_raise()
-    }
-    if jobs.container().len() > LARGEST_BATCH {
-        Err(too_many(jobs.container().len())).or_raise()
-    }
-    let items = jobs.container().elements().enumerate();
+    let items = batch::list("p_jobs", jobs, EXAMPLE).container().elements().enumerate();
     let mut acks: Vec<Ack> = items.map(|(index, item)| read(index, item, settings).or_raise()).collect();
     // In order of their ids, so that two batches with the same jobs cannot wait for each other.
     acks.sort_by_key(|ack| *ack.job_id.as_bytes());

@@ -22,11 +22,12 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::CStr;
 
 statement!(KEYS_TAKE, "sql/keys_take.sql", [TEXTARRAYOID, UUIDARRAYOID]);
 statement!(KEYS_HOLDERS, "sql/keys_holders.sql", [TEXTARRAYOID, UUIDARRAYOID]);
 
-pub const LARGEST_BATCH: usize = 10_000;
+const LARGEST_BATCH: usize = 10_000;
 
 /// What became of one job of a batch.
 pub enum Fate {
@@ -39,14 +40,25 @@ pub enum Fate {
 #[pg_extern(security_definer)]
 fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
     answer::gated(|settings| {
-        let jobs = required("p_jobs", p_jobs);
-        if !jobs.is_array() {
-            Err(not_a_list("p_jobs", "[{\"job_kind\": \"mail.send\"}]")).or_raise()
-        }
+        let jobs = list("p_jobs", required("p_jobs", p_jobs), "[{\"job_kind\": \"mail.send\"}]");
         let options = p_options.map(|o| o.parse("p_options").and_then(Options::read).or_raise()).unwrap_or_default();
         enqueue(settings, jobs, options)
     })
 }
+
+/// A list that is no longer than a batch may be.
+pub fn list(what: &str, list: Jsonb, example: &str) -> Jsonb {
+    if !list.is_array() {
+        Err(not_a_list(what, example)).or_raise()
+    }
+    if list.container().len() > LARGEST_BATCH {
+        Err(too_many(list.container().len())).or_raise()
+    }
+    list
+}
+
+/// The keys of what a caller may ask for.
+pub const OPTIONS: [&str; 2] = ["all_or_nothing", "answer"];
 
 /// What a caller may ask for.
 #[derive(Clone, Copy, Default)]
@@ -58,11 +70,11 @@ pub struct Options {
 }
 
 impl Options {
-    fn read(options: Value) -> Result<Options, Refusal> {
+    pub fn read(options: Value) -> Result<Options, Refusal> {
         let Value::Object(map) = &options else {
             return Err(payload::refuse_not_object("p_options", "this"));
         };
-        input::known_options("p_options", map.keys(), &["all_or_nothing", "answer"])?;
+        input::known_options("p_options", map.keys(), &OPTIONS)?;
         let all_or_nothing = match map.get("all_or_nothing") {
             None | Some(Value::Null) => false,
             Some(Value::Bool(flag)) => *flag,
@@ -89,20 +101,23 @@ impl Options {
 
 /// Enqueues an array of jobs, and says of each what became of it.
 pub fn enqueue(settings: &Settings, jobs: Jsonb, options: Options) -> Jsonb {
-    let items = jobs.container();
-    if items.len() > LARGEST_BATCH {
-        Err(too_many(items.len())).or_raise()
-    }
-    let read = items.elements().zip(new_ids()).map(|(item, id)| {
-        let job = submitted::read(settings, id, item)?;
-        admission::refusal(admission::verdict(settings, &job, 1)).map_or(Ok(job), Err)
-    });
-    let read: Vec<_> = read.collect();
+    let read = jobs.container().elements().zip(new_ids());
+    let read = read.map(|(item, id)| admit(settings, submitted::read(settings, id, item)?));
+    enqueue_read(c"fn_job_enqueue_batch()", read.collect(), options)
+}
+
+/// Turns a job away if there is no room for it.
+pub fn admit<'a>(settings: &Settings, job: NewJob<'a>) -> Result<NewJob<'a>, Refusal> {
+    admission::refusal(admission::verdict(settings, &job, 1)).map_or(Ok(job), Err)
+}
+
+/// Enqueues those of a batch that were not refused, and says of each what became of it.
+pub fn enqueue_read(function: &CStr, read: Vec<Result<NewJob<'_>, Refusal>>, options: Options) -> Jsonb {
     let refused = read.iter().filter(|job| job.is_err()).count();
     if options.all_or_nothing && refused > 0 {
         return none_of(read);
     }
-    table::must_write(c"fn_job_enqueue_batch()");
+    table::must_write(function);
     let fates = settle(read);
     let created = fates.iter().filter(|fate| matches!(fate, Fate::Enqueued(_))).count();
     let (name, list) = if options.ids { ("job_ids", ids_of(&fates)) } else { ("jobs", told(fates.iter().enumerate())) };
@@ -208,7 +223,7 @@ pub fn not_a_list(what: &str, example: &str) -> Refusal {
     Refusal::new(format!("{what} must be a JSON array"), format!("For example: '{example}'."))
 }
 
-pub fn too_many(found: usize) -> Refusal {
+fn too_many(found: usize) -> Refusal {
     Refusal::new(
         format!("a batch holds at most {LARGEST_BATCH} jobs, and this one has {found}"),
         "Send it in several calls.",

@@ -78,7 +78,11 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
                     may
                 } else if let Some(place) = place::take_blocked(job_id, false) {
                     let may = order::may_finish_now(db, job_id);
-                    if may { give_up(db, job_id, missed, now) } else { place.enter(db, now) }
+                    if may {
+                        give_up(db, job_id, missed, now)
+                    } else {
+                        place.enter(db, now)
+                    }
                     may
                 } else {
                     false

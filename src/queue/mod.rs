@@ -29,6 +29,7 @@ pub mod limits;
 pub mod nap;
 pub mod new_job;
 pub mod order;
+pub mod payloads;
 pub mod place;
 pub mod policies;
 pub mod queues;

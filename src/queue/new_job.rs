@@ -11,6 +11,7 @@ use crate::table::{Common, Row, Table};
 use pgrx::Uuid;
 use std::rc::Rc;
 
+#[derive(Clone)]
 pub struct NewJob<'a> {
     pub id: Uuid,
     pub queue: Rc<Queue>,
@@ -31,6 +32,11 @@ pub struct NewJob<'a> {
 }
 
 impl NewJob<'_> {
+    /// Another job of the same sort.
+    pub fn again(&self, id: Uuid, payload: Jsonb) -> Self {
+        NewJob { id, payload, ..self.clone() }
+    }
+
     pub fn scheduled_at(&self, now: Micros) -> Micros {
         self.asked_at.unwrap_or(now)
     }

@@ -13,7 +13,7 @@ use pgrx::Uuid;
 use serde_json::Map;
 use std::rc::Rc;
 
-const JOB_KEYS: [&str; 20] = [
+pub const JOB_KEYS: [&str; 20] = [
     "job_kind",
     "idempotency_key",
     "actor",
@@ -135,12 +135,16 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
 }
 
 fn payload_of(given: &Given<'_>, max_bytes: i64) -> Result<Jsonb, Refusal> {
+    given.get("payload_json").map_or_else(|| Ok(Jsonb::empty_object()), |item| checked_payload(item, max_bytes))
+}
+
+/// The payload of a job, or what is wrong with it.
+pub fn checked_payload(item: Item<'_>, max_bytes: i64) -> Result<Jsonb, Refusal> {
     let what = "payload_json";
-    let payload = match given.get(what) {
-        None => return Ok(Jsonb::empty_object()),
-        Some(Item::Container(bytes)) => Jsonb::from_container(bytes),
-        Some(item) => return Err(payload::refuse_not_object(what, item.kind())),
+    let Item::Container(bytes) = item else {
+        return Err(payload::refuse_not_object(what, item.kind()));
     };
+    let payload = Jsonb::from_container(bytes);
     check_signal(what, payload, max_bytes)?;
     Ok(payload)
 }

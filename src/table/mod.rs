@@ -105,22 +105,22 @@ pub struct Places {
     short: Option<Short>,
 }
 
-/// The first columns of a table, behind which a row may end: the rest of it is NULL. Such a row is shorter, and it is
-/// quicker made.
+/// The first columns of a table, behind which a row may end: the rest of it, if there is any, is NULL. Such a row is
+/// shorter, and it is quicker made, with a description of our own that the server need not count the users of.
 struct Short {
     columns: usize,
     descriptor: pg_sys::TupleDesc,
 }
 
 impl Short {
-    /// Up to the last column that every version has. None: there are none behind it, or not all of them may be left out.
+    /// Up to the last column that every version has. None: not all of those behind it may be left out.
     fn of(descriptor: pg_sys::TupleDesc, columns: usize) -> Option<Short> {
         // SAFETY: the descriptor is that of an open table; the copy is made where it outlives the transaction.
         unsafe {
             let attributes = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
             // A column that was added with a default shows it in rows that end before it.
             let has_defaults = (*descriptor).constr.as_ref().is_some_and(|rules| !rules.missing.is_null());
-            if columns == attributes.len() || has_defaults || attributes[columns..].iter().any(|a| a.attnotnull) {
+            if has_defaults || attributes[columns..].iter().any(|a| a.attnotnull) {
                 return None;
             }
             let before = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);

@@ -75,17 +75,30 @@ impl Key<'_> {
     }
 }
 
+/// What a key of a scan is to say of a column.
 fn scan_key(flags: u32, column: usize, strategy: u32, function: u32, value: pg_sys::Datum) -> pg_sys::ScanKeyData {
-    let mut key = pg_sys::ScanKeyData::default();
-    // SAFETY: fills the key; the function is one of the server's own.
-    unsafe {
-        raw::guarded(|| {
-            let (flags, function) = (flags as i32, pg_sys::Oid::from_u32(function));
-            let (column, strategy, none) = (column as i16, strategy as u16, pg_sys::InvalidOid);
-            raw::ScanKeyEntryInitialize(&mut key, flags, column, strategy, none, C_COLLATION, function, value)
-        });
-    }
+    let mut key = pg_sys::ScanKeyData {
+        sk_flags: flags as i32,
+        sk_attno: column as i16,
+        sk_strategy: strategy as u16,
+        sk_argument: value,
+        ..Default::default()
+    };
+    key.sk_func.fn_oid = pg_sys::Oid::from_u32(function);
     key
+}
+
+/// Looks up the functions of keys. To be called under a guard.
+///
+/// # Safety
+/// The functions are the server's own, and the values of their types.
+unsafe fn look_up(keys: &mut [pg_sys::ScanKeyData]) {
+    for key in keys.iter_mut().filter(|key| key.sk_flags & pg_sys::SK_ROW_HEADER as i32 == 0) {
+        let (flags, column, strategy) = (key.sk_flags, key.sk_attno, key.sk_strategy);
+        let (function, value, none) = (key.sk_func.fn_oid, key.sk_argument, pg_sys::InvalidOid);
+        // SAFETY: the caller's.
+        unsafe { raw::ScanKeyEntryInitialize(key, flags, column, strategy, none, C_COLLATION, function, value) }
+    }
 }
 
 /// A scan of an index, standing on a row after each `next`.
@@ -144,10 +157,13 @@ impl<'a> Scan<'a> {
         }
         let id = names::id(index);
         let (count, first) = (keys.len() as i32, keys.as_mut_ptr());
+        let (all, row) = (keys.as_mut_slice(), members.as_mut_slice());
         // SAFETY: the index belongs to the table; the keys fit its columns, and they and the snapshot live as long as
         // the scan.
         let (index, scan, slot) = unsafe {
             raw::guarded(|| {
+                look_up(all);
+                look_up(row);
                 let index = raw::index_open(id, pg_sys::AccessShareLock as i32);
                 let scan = raw::index_beginscan(table.relation, index, moment.0, count, 0);
                 raw::index_rescan(scan, first, count, ptr::null_mut(), 0);

@@ -31,10 +31,10 @@ struct Slots {
 
 impl Slots {
     fn drop_all(&mut self) {
-        for slot in self.slots.drain(..) {
-            // SAFETY: made by `Writer::fill`, and dropped once.
-            unsafe { raw::guarded(|| raw::ExecDropSingleTupleTableSlot(slot)) }
-        }
+        let slots = self.slots.as_slice();
+        // SAFETY: made by `Writer::fill`, and dropped once.
+        unsafe { raw::guarded(|| slots.iter().for_each(|slot| raw::ExecDropSingleTupleTableSlot(*slot))) }
+        self.slots.clear();
     }
 }
 
@@ -101,10 +101,10 @@ impl Writer {
         // SAFETY: a slot has room for every column of its descriptor, whose numbers `places` has.
         unsafe {
             let descriptor = short.map_or((*self.relation).rd_att, |short| short.descriptor);
-            while kept.slots.len() < rows.len() {
-                let slot = raw::guarded(|| raw::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual));
-                kept.slots.push(slot);
-            }
+            let before = kept.slots.len();
+            kept.slots.resize(before.max(rows.len()), ptr::null_mut());
+            let (new, ways) = (&mut kept.slots[before..], &raw const pg_sys::TTSOpsVirtual);
+            raw::guarded(|| new.iter_mut().for_each(|slot| *slot = raw::MakeSingleTupleTableSlot(descriptor, ways)));
             for (slot, row) in kept.slots.iter().zip(rows) {
                 let slot = &mut **slot;
                 std::slice::from_raw_parts_mut(slot.tts_isnull, (*descriptor).natts as usize).fill(true);
@@ -114,13 +114,16 @@ impl Writer {
                         *slot.tts_isnull.add(number - 1) = false;
                     }
                 }
-                // The server's macro ExecClearTuple: forget the row before.
-                let clear = (*slot.tts_ops).clear.expect("slots can be cleared");
-                raw::guarded(|| {
-                    clear(slot);
-                    raw::ExecStoreVirtualTuple(slot);
-                });
             }
+            let (filled, clear) =
+                (&kept.slots[..rows.len()], pg_sys::TTSOpsVirtual.clear.expect("slots can be cleared"));
+            raw::guarded(|| {
+                for slot in filled {
+                    // The server's macro ExecClearTuple: forget the row before.
+                    clear(*slot);
+                    raw::ExecStoreVirtualTuple(*slot);
+                }
+            });
         }
         kept.slots[..rows.len()].to_vec()
     }

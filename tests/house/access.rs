@@ -14,6 +14,7 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
     [
         ("fn_job_enqueue('a')", produce),
         (r#"fn_job_enqueue_batch('[{"job_kind": "a"}]')"#, produce),
+        ("fn_job_enqueue_payloads('a', '[{}]')", produce),
         ("fn_job_claim('w')", work),
         ("fn_job_claim_batch('w', 1)", work),
         ("fn_job_start(NONE, 'w')", work),

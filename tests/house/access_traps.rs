@@ -215,6 +215,7 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     let batch =
         c.call(r#"fn_job_enqueue_batch('[{"job_kind": "b", "idempotency_key": "b"}, {"job_kind": "b"}]')"#, "enqueued");
     assert_eq!(batch["created"], 2);
+    c.call("fn_job_enqueue_payloads('p', '[{}]')", "enqueued");
     let claimed = c.call(r#"fn_job_claim_batch('w', 5, p_options => '{"kinds": ["a", "b"]}')"#, "claimed");
     assert_eq!(claimed["count"], 2);
     let id = claimed["jobs"][0]["job_id"].as_str().expect("an id");

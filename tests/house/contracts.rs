@@ -107,7 +107,7 @@ fn functions_with_the_owners_rights_fix_their_search_path() {
         &mut s,
         "definer functions with a loose search_path",
         "SELECT oid::regprocedure || ' ' || coalesce(array_to_string(proconfig, '; '), 'without settings') FROM fn
-         WHERE prosecdef AND proname NOT IN ('fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_claim', 'fn_job_claim_batch',
+         WHERE prosecdef AND proname NOT IN ('fn_job_enqueue', 'fn_job_enqueue_batch', 'fn_job_enqueue_payloads', 'fn_job_claim', 'fn_job_claim_batch',
             'fn_job_ack', 'fn_job_ack_batch', 'fn_job_ack_and_claim', 'fn_job_ack_and_claim_batch') AND NOT EXISTS (SELECT FROM unnest(proconfig) c WHERE c ~ '^search_path=pg_catalog(, .*)?, pg_temp$')",
     );
     assert_none(

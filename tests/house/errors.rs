@@ -85,6 +85,9 @@ fn a_bad_enqueue_says_what_to_mend() {
             (INVALID, r#"fn_job_enqueue_batch('[]', '{"all_or_nothing": "yes"}')"#),
             (INVALID, r#"fn_job_enqueue_batch('[]', '{"some": true}')"#),
             (INVALID, "fn_job_enqueue_batch((SELECT jsonb_agg(1) FROM generate_series(1, 10001)))"),
+            (MISSING, "fn_job_enqueue_payloads(NULL, '[]')"),
+            (INVALID, "fn_job_enqueue_payloads('a', '{}')"),
+            (INVALID, r#"fn_job_enqueue_payloads('a', '[{}]', '{"idempotency_key": "k"}')"#),
         ],
     );
     assert_eq!(db.session().count("agentq.job_queue"), 0, "nothing of it was written");

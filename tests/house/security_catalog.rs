@@ -22,7 +22,7 @@ const OPEN_TYPES: [&str; 11] = [
 
 /// Functions with their owner's rights that push their search path themselves instead of declaring it
 /// (docs/decisions/0018-own-names.md).
-pub const HOT: [&str; 8] = [
+pub const HOT: [&str; 9] = [
     "fn_job_ack",
     "fn_job_ack_and_claim",
     "fn_job_ack_and_claim_batch",
@@ -31,6 +31,7 @@ pub const HOT: [&str; 8] = [
     "fn_job_claim_batch",
     "fn_job_enqueue",
     "fn_job_enqueue_batch",
+    "fn_job_enqueue_payloads",
 ];
 
 /// What PUBLIC may do with anything of agentq's but its types.

@@ -113,9 +113,11 @@ fn try_all(s: &mut Session, calls: &[Call]) -> Vec<(String, String)> {
 }
 
 /// Calls with what a job carries inside a larger document, most of them refused. MARK and TOKEN stand for it.
-const INSIDE: [&str; 17] = [
+const INSIDE: [&str; 19] = [
     r#"fn_job_enqueue_batch('[{"job_kind": "b", "payload_json": "MARK"}]')"#,
     r#"fn_job_enqueue_batch('[{"job_kind": 7, "payload_json": {"password": "MARK"}}]', '{"all_or_nothing": true}')"#,
+    r#"fn_job_enqueue_payloads('b', '["MARK"]')"#,
+    r#"fn_job_enqueue_payloads('b', '[{"password": "MARK"}]', '{"all_or_nothing": true}')"#,
     r#"fn_job_change('JOB', '{"payload_json": "MARK"}')"#,
     r#"fn_job_change('JOB', '{"payload_json": {"secret": "MARK"}}')"#,
     r#"fn_schedule_set('s', '@daily', '{"job_kind": "s", "payload_json": {"secret": "MARK"}}')"#,

@@ -96,6 +96,7 @@ fn what_writes_is_refused_on_a_standby_and_the_session_goes_on() {
         "fn_job_enqueue('mail.send')",
         "fn_job_enqueue('mail.send', 'with-a-key')",
         r#"fn_job_enqueue_batch('[{"job_kind": "a"}]')"#,
+        "fn_job_enqueue_payloads('a', '[{}]')",
         "fn_job_claim('w')",
         "fn_job_claim_batch('w', 5)",
         &format!("fn_job_ack('{job}', 'w')"),

@@ -27,6 +27,7 @@ mod limits;
 mod marks;
 mod model;
 mod ordering;
+mod payloads;
 mod plans;
 mod queues;
 mod rates;

@@ -1,1 +1,1 @@
-SELECT agentq.fn_job_enqueue_batch(:jobs, '{"answer": "ids"}');
+SELECT agentq.fn_job_enqueue_payloads('k', :payloads, '{"answer": "ids"}');
