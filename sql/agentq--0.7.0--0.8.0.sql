@@ -9,6 +9,7 @@ SECURITY DEFINER
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'fn_job_enqueue_payloads_wrapper';
 COMMENT ON FUNCTION agentq.fn_job_enqueue_payloads IS 'Enqueues one job for each payload, up to 10,000, all of one kind and with the same options; answers as fn_job_enqueue_batch.';
+COMMENT ON FUNCTION agentq.fn_job_claim_batch IS 'Leases up to p_limit jobs in one call; with p_wait it waits until there is one, and with the option acks the answer has the list that acks them.';
 REVOKE ALL ON FUNCTION agentq.fn_job_enqueue_payloads FROM PUBLIC;
 INSERT INTO agentq.access_rule (level, privilege, object)
 VALUES ('producer', 'EXECUTE', 'fn_job_enqueue_payloads'), ('operator', 'EXECUTE', 'fn_job_enqueue_payloads');

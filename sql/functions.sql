@@ -10,7 +10,7 @@ COMMENT ON FUNCTION agentq.fn_job_enqueue IS 'Enqueues a job with the caller''s 
 COMMENT ON FUNCTION agentq.fn_job_enqueue_batch IS 'Enqueues up to 10,000 jobs in one call and says of each: enqueued, duplicate, or refused with the reason.';
 COMMENT ON FUNCTION agentq.fn_job_enqueue_payloads IS 'Enqueues one job for each payload, up to 10,000, all of one kind and with the same options; answers as fn_job_enqueue_batch.';
 COMMENT ON FUNCTION agentq.fn_job_claim IS 'Leases the best ready job to an owner: priority, then schedule, then age. Answers with the job and its lease token, or with code empty; with p_wait it waits for one first.';
-COMMENT ON FUNCTION agentq.fn_job_claim_batch IS 'Leases up to p_limit jobs in one call; with p_wait it waits until there is one.';
+COMMENT ON FUNCTION agentq.fn_job_claim_batch IS 'Leases up to p_limit jobs in one call; with p_wait it waits until there is one, and with the option acks the answer has the list that acks them.';
 COMMENT ON FUNCTION agentq.fn_job_start IS 'Says that the holder has begun: leased becomes in_progress.';
 COMMENT ON FUNCTION agentq.fn_job_heartbeat IS 'Extends the lease, may store a checkpoint, and tells the holder whether a cancel was requested.';
 COMMENT ON FUNCTION agentq.fn_job_ack IS 'Finishes a held job as succeeded, in the caller''s transaction.';

@@ -45,8 +45,9 @@ fn fn_job_ack_and_claim_batch(
         let limit = required("p_limit", p_limit);
         let acked = p_jobs.map(|jobs| ack::many(settings, owner, jobs));
         let claimed = claim::claim(Some(owner), Some(limit), p_job_kind, p_lease_seconds, p_options, None);
-        let part = |key| claimed.container().get(key).unwrap_or(Item::Null);
-        together(acked, claimed, &[("count", part("count")), ("jobs", part("jobs"))])
+        let found = ["count", "jobs", "acks"].into_iter();
+        let found: Vec<_> = found.filter_map(|key| Some((key, claimed.container().get(key)?))).collect();
+        together(acked, claimed, &found)
     })
 }
 

@@ -125,11 +125,12 @@ pub fn claim(
         let lease_seconds = lease_seconds.map(|s| input::lease_seconds(s).or_raise());
         let wait = wait.map_or(0, |wait| check_wait(&wait).or_raise());
         let options = options.map(|o| o.parse("p_options").or_raise());
+        let with_acks = with_acks(&options, batch.is_some()).or_raise();
         let all = lanes(settings, kind, &options).or_raise();
         let worker = worker_options(&options).or_raise();
         let (paused, lanes): (Vec<_>, Vec<_>) = all.into_iter().partition(|lane| lane.queue.paused);
         if wait == 0 && lanes.is_empty() {
-            return empty(batch.is_some(), &paused, &BTreeSet::new());
+            return empty(batch.is_some(), with_acks, &paused, &BTreeSet::new());
         }
         table::must_write(c"fn_job_claim()");
         let claim = |lanes, lingers| Claim {
@@ -162,9 +163,9 @@ pub fn claim(
             })
         };
         match batch {
-            _ if held.is_empty() => empty(batch.is_some(), &paused, &limited),
+            _ if held.is_empty() => empty(batch.is_some(), with_acks, &paused, &limited),
             None => Jsonb::from_container(&held[0].document),
-            Some(_) => several(&held),
+            Some(_) => several(&held, with_acks),
         }
     })
 }
@@ -215,21 +216,37 @@ pub fn one_of(owner: &str, lanes: &[(&str, &str)], lease_seconds: i32) -> Option
     claim.run().held.into_iter().next().map(|job| (job.job_id, job.token, job.kind, job.document))
 }
 
-fn several(held: &[Held]) -> Jsonb {
+fn several(held: &[Held], with_acks: bool) -> Jsonb {
     let jobs = json::array(held.iter().map(|job| Item::Container(&job.document)));
-    Jsonb::from_container(&json::object(&mut [
+    let acks = with_acks.then(|| acks_of(held));
+    let mut members = vec![
         ("ok", true.into()),
         ("code", "claimed".into()),
         ("count", (held.len() as i64).into()),
         ("jobs", Item::Container(&jobs)),
-    ]))
+    ];
+    members.extend(acks.as_ref().map(|acks| ("acks", Item::Container(acks))));
+    Jsonb::from_container(&json::object(&mut members))
 }
 
-fn empty(batch: bool, paused: &[Lane], limited: &BTreeSet<String>) -> Jsonb {
+/// The list that acks these jobs.
+fn acks_of(held: &[Held]) -> Vec<u8> {
+    let ack = |job: &Held| {
+        let (id, token) = (ids::text(job.job_id), ids::text(job.token));
+        json::object(&mut [("job_id", id.item()), ("lease_token", token.item())])
+    };
+    let acks: Vec<Vec<u8>> = held.iter().map(ack).collect();
+    json::array(acks.iter().map(|ack| Item::Container(ack)))
+}
+
+fn empty(batch: bool, with_acks: bool, paused: &[Lane], limited: &BTreeSet<String>) -> Jsonb {
     let mut answer = json!({"ok": true, "code": "empty"});
     if batch {
         answer["count"] = json!(0);
         answer["jobs"] = json!([]);
+    }
+    if with_acks {
+        answer["acks"] = json!([]);
     }
     if !paused.is_empty() {
         let mut names: Vec<_> = paused.iter().map(|lane| lane.queue.queue.clone()).collect();
@@ -250,7 +267,7 @@ fn lanes(settings: &Settings, kind: Option<&str>, options: &Option<Value>) -> Re
         let Value::Object(map) = options else {
             return Err(payload::refuse_not_object("p_options", "this"));
         };
-        input::known_options("p_options", map.keys(), &["queues", "kinds", "worker_type", "capabilities"])?;
+        input::known_options("p_options", map.keys(), &["queues", "kinds", "worker_type", "capabilities", "acks"])?;
         if let Some(names) = names(options, "queues")? {
             queues = names;
         }
@@ -275,6 +292,22 @@ fn lanes(settings: &Settings, kind: Option<&str>, options: &Option<Value>) -> Re
         lanes.extend(kinds.iter().map(lane));
     }
     Ok(lanes)
+}
+
+/// Whether the answer is to have the list that acks its jobs.
+fn with_acks(options: &Option<Value>, batch: bool) -> Result<bool, Refusal> {
+    match options.as_ref().and_then(|options| options.get("acks")) {
+        None | Some(Value::Null) => Ok(false),
+        Some(_) if !batch => Err(Refusal::new(
+            "the option \"acks\" is for claims of many jobs",
+            "Leave it out: one job is acked by its job_id and lease_token.",
+        )),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(other) => Err(Refusal::new(
+            format!("the option \"acks\" must be true or false, not {}", agentq_core::error::shown(&other.to_string())),
+            "With true, the answer has \"acks\", a list that fn_job_ack_batch takes as it is.",
+        )),
+    }
 }
 
 /// What the options say of the worker.

@@ -1,6 +1,6 @@
 //! Many jobs in one call: enqueue, claim and ack.
 
-use crate::helpers::{claimed, drain, enqueue_all, everything, expect, id, refused, text};
+use crate::helpers::{claimed, drain, enqueue_all, everything, expect, id, refuse, refused, text};
 use agentq_tests::{Session, Value, database, json};
 
 fn enqueue(s: &mut Session, jobs: &Value) -> Value {
@@ -348,4 +348,43 @@ fn a_batch_may_be_answered_with_its_ids_alone() {
         let statement = format!("SELECT agentq.fn_job_enqueue_batch('[]', '{{\"answer\": {bad}}}')");
         refused(&mut s, &statement, "22023", "answer", "ids");
     }
+}
+
+#[test]
+fn a_batch_claim_hands_out_the_list_that_acks_it() {
+    let db = database();
+    let mut s = db.session();
+    enqueue_all(&mut s, &["a"; 5], "");
+    let acks = r#"p_options => '{"acks": true}'"#;
+    let claimed = expect(&mut s, "claimed", &format!("fn_job_claim_batch('bob', 2, {acks})"));
+    let expected: Vec<Value> = claimed["jobs"]
+        .as_array()
+        .expect("jobs")
+        .iter()
+        .map(|job| json!({"job_id": job["job_id"], "lease_token": job["lease_token"]}))
+        .collect();
+    assert_eq!((claimed["acks"].clone(), expected.len()), (json!(expected), 2));
+    let next = s.json(
+        r#"SELECT agentq.fn_job_ack_and_claim_batch('bob', $1, 10, p_options => '{"acks": true}')"#,
+        &[&claimed["acks"]],
+    );
+    assert_eq!((next["ack"]["acked"].clone(), next["count"].clone()), (json!(2), json!(3)));
+    let acked = s.json("SELECT agentq.fn_job_ack_batch('bob', $1)", &[&next["acks"]]);
+    assert_eq!(acked["acked"], 3);
+    // Each with its own token: who has lost the lease acks nothing with the old list.
+    let late = s.json("SELECT agentq.fn_job_ack_batch('bob', $1)", &[&next["acks"]]);
+    assert_eq!(late["acked"], 0);
+
+    let none = expect(&mut s, "empty", &format!("fn_job_claim_batch('bob', 2, {acks})"));
+    assert_eq!(none["acks"], json!([]));
+    enqueue_all(&mut s, &["a"], "");
+    let without = expect(&mut s, "claimed", "fn_job_claim_batch('bob', 2)");
+    assert_eq!(without.get("acks"), None);
+    refuse(&mut s, &format!("fn_job_claim('bob', {acks})"), "the option \"acks\" is for claims of many jobs");
+    refuse(
+        &mut s,
+        r#"fn_job_claim_batch('bob', 2, p_options => '{"acks": "yes"}')"#,
+        "must be true or false, not \"yes\"",
+    );
+    db.assert_sound();
 }
