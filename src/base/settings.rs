@@ -94,7 +94,7 @@ impl Settings {
         let settings = Rc::new(Settings::load());
         // A change may have come in while loading; and under REPEATABLE READ what was read may be
         // older than a change already announced.
-        if CHANGES.get() == before && !crate::queue::hints::has_fixed_snapshot() {
+        if CHANGES.get() == before && !db::has_fixed_snapshot() {
             COPY.set(Some(Rc::clone(&settings)));
         }
         settings

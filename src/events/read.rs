@@ -138,17 +138,11 @@ fn check_wait(wait: &Interval) -> Result<i64, Refusal> {
             "A reader that waits keeps vacuum back: wait for a while, and then call again.",
         ));
     }
-    if micros > 0 && has_fixed_snapshot() {
+    if micros > 0 && db::has_fixed_snapshot() {
         return Err(Refusal::new(
             "a reader cannot wait in a transaction of REPEATABLE READ or SERIALIZABLE, which never sees new events",
             "Leave out p_wait, or read under READ COMMITTED.",
         ));
     }
     Ok(micros as i64)
-}
-
-#[allow(unsafe_code, reason = "reading the isolation level")]
-fn has_fixed_snapshot() -> bool {
-    // SAFETY: a plain variable of the server's.
-    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }

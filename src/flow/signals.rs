@@ -14,7 +14,7 @@ use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use crate::queue::nap::{self, Woken};
 use crate::queue::settle::Held;
-use crate::queue::{answer, held, hints, limits};
+use crate::queue::{answer, held, limits};
 use crate::shared::process;
 use agentq_core::steps::{Inputs, LONGEST_NAME, Next, Options};
 use agentq_core::{Refusal, input, payload};
@@ -224,7 +224,7 @@ impl Wait<'_> {
         let deadline = clock::real_now() + wait_us;
         let mut pause = FIRST_PAUSE_US;
         // With one snapshot for the whole transaction nothing new would ever be seen.
-        while !hints::has_fixed_snapshot() && !self.has_come(db, job_id, occurrence) {
+        while !db::has_fixed_snapshot() && !self.has_come(db, job_id, occurrence) {
             let left = deadline - clock::real_now();
             if left <= 0 {
                 return;

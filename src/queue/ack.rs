@@ -2,7 +2,6 @@
 
 use super::batch;
 use super::enqueue::parse_id;
-use super::hints::has_fixed_snapshot;
 use super::rows::{job, job_done, job_key, job_lease};
 use super::{answer, budgets, gates, hooks, limits, order};
 use crate::base::clock::{self, Micros, timestamp};
@@ -224,7 +223,7 @@ impl<'a> Acking<'a> {
     /// A holder that extends the lease meanwhile, or another that ends it, was waited for: it is looked at anew.
     fn end_changed(&self, ack: &Ack) -> Option<Row> {
         for _ in 0..100 {
-            if has_fixed_snapshot() {
+            if db::has_fixed_snapshot() {
                 break;
             }
             pgrx::check_for_interrupts!();

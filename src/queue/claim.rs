@@ -179,7 +179,7 @@ fn check_wait(wait: &Interval) -> Result<i64, Refusal> {
             "A waiting claim keeps vacuum back: wait for a while, and then call again.",
         ));
     }
-    if micros > 0 && hints::has_fixed_snapshot() {
+    if micros > 0 && db::has_fixed_snapshot() {
         return Err(Refusal::new(
             "a claim cannot wait in a transaction of REPEATABLE READ or SERIALIZABLE, which never sees new jobs",
             "Leave out p_wait, or claim under READ COMMITTED.",
@@ -561,7 +561,7 @@ impl Claim<'_> {
                 body => body.insert(Scan::by_id(&jobs, moment, c"job_pkey", id)),
             };
             if !body.next() {
-                if hints::has_fixed_snapshot() {
+                if db::has_fixed_snapshot() {
                     // Put there by this transaction, behind a job that has finished, and enqueued since its snapshot.
                     self.found_late.set(true);
                     self.unseen.borrow_mut().push((taken.place, taken.keyed));

@@ -342,7 +342,7 @@ pub fn blocked_keys(lanes: bool) -> Vec<String> {
 
 /// The budgets in force, also in a transaction whose snapshot is older than they are.
 pub fn budgets_in_force(settings: &Settings) -> Option<Budgets> {
-    if !settings.has_lanes || !super::hints::has_fixed_snapshot() {
+    if !settings.has_lanes || !db::has_fixed_snapshot() {
         return None;
     }
     let mut budgets = Vec::new();
@@ -361,7 +361,7 @@ pub fn budgets_in_force(settings: &Settings) -> Option<Budgets> {
 
 /// The rules in force, also in a transaction whose snapshot is older than they are.
 pub fn rules_in_force(settings: &Settings) -> Option<Rules> {
-    if !settings.has_policies || !super::hints::has_fixed_snapshot() {
+    if !settings.has_policies || !db::has_fixed_snapshot() {
         return None;
     }
     let mut rules = Vec::new();

@@ -9,6 +9,7 @@
 
 use crate::base::clock::{self, Micros};
 use crate::base::settings::Settings;
+use crate::db;
 use crate::shared::{is_preloaded, notices, seats, waiters};
 use agentq_core::mark::{LATE_US, Lane, Position, Slot, Table};
 use pgrx::prelude::*;
@@ -34,12 +35,6 @@ pub fn init() {
     // SAFETY: the table holds no pointers.
     pg_shmem_init!(MARKS = unsafe { AssertPGRXSharedMemory::new(Table::default()) });
     pg_shmem_init!(IN_FLIGHT = [const { AtomicI64::new(IDLE) }; SEATS]);
-}
-
-/// Whether this transaction keeps one snapshot, and so may not see what others have committed.
-pub fn has_fixed_snapshot() -> bool {
-    // SAFETY: a plain variable of the server's.
-    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
 
 /// Names a lane: the ready rows of a queue (of one kind, or of any), or one of the two others.
@@ -110,7 +105,7 @@ impl Reading {
             tag: lane.tag(),
             generation: 0,
             cap: IDLE,
-            usable: is_preloaded() && !has_fixed_snapshot() && !clock::is_shifted(),
+            usable: is_preloaded() && !db::has_fixed_snapshot() && !clock::is_shifted(),
             slots: None,
             may_look: true,
         };

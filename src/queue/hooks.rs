@@ -7,7 +7,6 @@
 //! A hook locks rows of its own room. One call that ends several jobs tells of all of them together, at its end, so that
 //! the hook can lock in an order that is the same for all.
 
-use super::hints;
 use super::rows::job;
 use crate::base::clock::{self, Micros};
 use crate::db::{self, Db};
@@ -105,7 +104,7 @@ fn apart<R>(work: impl FnOnce() -> R) -> Result<R, db::Caught> {
 /// snapshot, the server ends a statement that meets a row changed since, instead of passing over it: then all is left,
 /// for somebody who sees more.
 pub fn skipping(work: impl FnOnce() -> usize) -> usize {
-    if !hints::has_fixed_snapshot() {
+    if !db::has_fixed_snapshot() {
         return together(work);
     }
     apart(|| together(work)).unwrap_or_else(|error| match error.code {

@@ -143,7 +143,7 @@ fn keep_leases_as_they_are() {
 }
 
 fn alone() {
-    if super::hints::has_fixed_snapshot() {
+    if db::has_fixed_snapshot() {
         raise(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "limits cannot be changed in a transaction of REPEATABLE READ or SERIALIZABLE, which does not see all that is held",

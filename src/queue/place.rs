@@ -251,7 +251,7 @@ pub fn take_blocked(job_id: Uuid, wait: bool) -> Option<Place> {
             return Some(place);
         }
         // Moved by another session: it is looked for where it is now. A fixed snapshot would show it here for ever.
-        if !wait || hints::has_fixed_snapshot() {
+        if !wait || db::has_fixed_snapshot() {
             return None;
         }
     }
@@ -271,7 +271,7 @@ impl Due {
     /// finished. It must not take that out, so it looks at the jobs first.
     fn seen(self) -> Due {
         match self {
-            Due::All(limit) if hints::has_fixed_snapshot() => Due::Best(limit, Settings::current().queue_ids(), None),
+            Due::All(limit) if db::has_fixed_snapshot() => Due::Best(limit, Settings::current().queue_ids(), None),
             due => due,
         }
     }

@@ -3,14 +3,13 @@
 //! Every way in which a held job stops being held, other than an ack, goes through here: failure,
 //! release, snooze, expiry, cancellation, dead letter.
 
-use super::hints;
 use super::hooks;
 use super::limits;
 use super::order;
 use super::place::{self, Place};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::Settings;
-use crate::db::{Db, Rows, statement};
+use crate::db::{self, Db, Rows, statement};
 use crate::events;
 use agentq_core::retry::Reason;
 use pgrx::Uuid;
@@ -175,7 +174,7 @@ pub fn seize(db: &Db, job_id: Uuid) -> Found {
             None => crate::error::unknown_job(job_id),
             Some(state) if is_finished(&state) => return Found::Finished(state),
             // A fixed snapshot would show the same again.
-            Some(_) if hints::has_fixed_snapshot() => break,
+            Some(_) if db::has_fixed_snapshot() => break,
             Some(_) => continue,
         }
     }
