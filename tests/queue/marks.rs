@@ -148,6 +148,32 @@ fn a_retried_job_is_found_in_its_new_place() {
     db.assert_sound();
 }
 
+/// Its transaction is older than others that have come and gone when it commits.
+#[test]
+fn a_job_that_is_redriven_or_replayed_late_is_next_in_line() {
+    let db = database();
+    let (mut keeper, mut producer, mut worker) = (db.session(), db.session(), db.session());
+    for claim in SHAPES {
+        for again in ["fn_dead_letter_redrive('{letter}')", "fn_job_replay('{job}')"] {
+            let job = id(&producer.call("fn_job_enqueue('x')"));
+            let buried = expect(&mut producer, "dead_letter", &format!("fn_job_move_to_dead_letter('{job}', 'no')"));
+            let letter = buried["dead_letter_id"].as_str().expect("a letter");
+            expect(&mut worker, "empty", claim);
+            keeper.run("BEGIN");
+            keeper.call(&again.replace("{letter}", letter).replace("{job}", &job));
+            let jobs = enqueue_all(&mut producer, &["x"; 4], "");
+            for job in &jobs[..3] {
+                assert_eq!(id(&expect(&mut worker, "claimed", claim)), *job, "{claim}");
+            }
+            keeper.run("COMMIT");
+            let found = id(&expect(&mut worker, "claimed", claim));
+            assert!(!jobs.contains(&found), "{claim}, {again}: not the one that was made first");
+            assert_eq!(drain(&mut worker, claim, "job_id"), jobs[3..], "{claim}, {again}");
+        }
+    }
+    db.assert_sound();
+}
+
 #[test]
 fn a_job_whose_lease_expired_is_next_in_line_once_anyone_has_recovered_it() {
     comes_back_first(
