@@ -87,7 +87,7 @@ impl Turns<'_> {
             let (turns, without_key) = self.lanes_of(queue, if all { usize::MAX } else { at_once });
             (queue, turns, without_key)
         };
-        let found: Vec<(i32, Vec<Turn>, u64)> = queues.into_iter().map(lanes_of).collect();
+        let found: Vec<(i32, Vec<Turn>, (u64, u64))> = queues.into_iter().map(lanes_of).collect();
         if found.iter().all(|(_, turns, _)| turns.is_empty()) {
             return Vec::new();
         }
@@ -101,7 +101,7 @@ impl Turns<'_> {
         (0..longest).step_by(at_once).map(part).collect()
     }
 
-    fn part(&self, lanes: &[Lane], found: &[(i32, Vec<Turn>, u64)], chosen: &[&(Group, u64)]) -> Part {
+    fn part(&self, lanes: &[Lane], found: &[(i32, Vec<Turn>, (u64, u64))], chosen: &[&(Group, u64)]) -> Part {
         let mut part = Vec::new();
         let mut weights = Vec::new();
         for ((queue, group), turn) in chosen {
@@ -132,8 +132,9 @@ impl Turns<'_> {
         !slots::ensure(self.leases, gates::count) || slots::has_lanes()
     }
 
-    /// The lanes of a queue that this worker may read, and what those without a fairness key have had.
-    fn lanes_of(&self, queue: i32, most: usize) -> (Vec<Turn>, u64) {
+    /// The lanes of a queue that this worker may read, and what those without a fairness key have had, and where their
+    /// next turn begins.
+    fn lanes_of(&self, queue: i32, most: usize) -> (Vec<Turn>, (u64, u64)) {
         let capabilities = match self.capabilities {
             Some(given) => given.to_vec(),
             None => announced(self.owner, self.now),
@@ -153,26 +154,28 @@ impl Turns<'_> {
         names.rotate_left(turn);
         let group = |name: &str| lane::Lane::parse(name).map_or(0, |lane| lane.group());
         let found = names.into_iter().enumerate();
-        let turns = found.map(|(number, lane)| Turn { turn: number as u64, group: group(&lane), lane }).collect();
-        (turns, turn as u64)
+        let turns = found.map(|(number, lane)| (number as u64, group(&lane), lane));
+        let turns = turns.map(|(turn, group, lane)| Turn { had: turn, turn, group, lane }).collect();
+        (turns, (turn as u64, turn as u64))
     }
 }
 
-/// The groups of a queue in the order of their turns, counted from the first.
-fn ranks(queue: i32, turns: &[Turn], without_key: u64) -> Vec<(Group, u64)> {
-    let mut groups: Vec<(u64, u32)> = turns.iter().map(|turn| (turn.turn, turn.group)).collect();
-    groups.retain(|(_, group)| *group != 0);
-    groups.push((without_key, 0));
+/// The groups of a queue, who has had least first, each with where its turn begins, counted from the earliest. By where
+/// turns begin alone all who are behind would be equal, and two claims that serve one group at once leave the others behind.
+fn ranks(queue: i32, turns: &[Turn], without_key: (u64, u64)) -> Vec<(Group, u64)> {
+    let mut groups: Vec<(u64, u32, u64)> = turns.iter().map(|turn| (turn.had, turn.group, turn.turn)).collect();
+    groups.retain(|(_, group, _)| *group != 0);
+    groups.push((without_key.0, 0, without_key.1));
     groups.sort_unstable();
     let mut known = Vec::new();
-    groups.retain(|(_, group)| {
+    groups.retain(|(_, group, _)| {
         !known.contains(group) && {
             known.push(*group);
             true
         }
     });
-    let first = groups.first().map_or(0, |(turn, _)| *turn);
-    groups.into_iter().map(|(turn, group)| ((queue, group), turn - first)).collect()
+    let first = groups.iter().map(|(.., turn)| *turn).min().unwrap_or_default();
+    groups.into_iter().map(|(_, group, turn)| ((queue, group), turn - first)).collect()
 }
 
 thread_local!(static ANNOUNCED: RefCell<(String, Micros, Vec<String>)> = RefCell::default());

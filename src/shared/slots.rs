@@ -407,7 +407,7 @@ pub fn lanes(
     most: usize,
     capabilities: &[String],
     slots: impl Fn(&str) -> Option<u32>,
-) -> Option<(Vec<Turn>, u64)> {
+) -> Option<(Vec<Turn>, (u64, u64))> {
     let (board, me) = (BOARD.share(), my_database());
     if board.is_crowded(me) {
         return None;
@@ -432,15 +432,16 @@ pub fn lanes(
             && let Some(lane) = lane::Lane::parse(&name).filter(|lane| lane.queue_id == queue)
             && may(&board.counters, lane)
         {
-            found.push(Turn { turn, group: lane.group(), lane: name.clone() });
+            found.push(Turn { had: turn, turn, group: lane.group(), lane: name.clone() });
         }
     }
+    let had = board.counters.had_without_key(me, queue);
     drop(board);
     // What has come back in between, a waiting claim is to look for again.
     if full.take().into_iter().any(|key| !slots(&key).is_some_and(|most| is_used_up(&key, most.into()))) {
         waiters::wake_all();
     }
-    Some((found, turn))
+    Some((found, (had, turn)))
 }
 
 /// So many jobs of a group of a queue's lanes were given out, each with this share of its turn.

@@ -323,3 +323,31 @@ fn keys_that_make_no_sense_are_refused() {
         refuse(&mut s, &format!("fn_job_enqueue('a', p_options => '{{\"fairness_key\": {key}}}')"), says);
     }
 }
+
+#[test]
+fn those_without_a_key_have_one_turn_also_when_many_claim_at_once() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_job_enqueue_payloads('k', (SELECT jsonb_agg('{}'::jsonb) FROM generate_series(1, 400)))");
+    s.call(
+        "fn_job_enqueue_batch((SELECT jsonb_agg(jsonb_build_object('job_kind', 'k', 'fairness_key', 't' || t, 'source_ref', 't'))
+             FROM generate_series(1, 10) n, generate_series(1, 50) t))",
+    );
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let mut worker = db.session();
+            scope.spawn(move || {
+                for _ in 0..175 {
+                    expect(&mut worker, "claimed", &format!("fn_job_claim('w{number}', 'k')"));
+                }
+            });
+        }
+    });
+    // One of fifty-one turns is theirs, until the tenants are through.
+    let without_key = s.count(
+        "agentq.job_lease l JOIN agentq.job j USING (job_id) WHERE j.source_ref IS NULL AND l.picked_at <= (
+             SELECT max(l.picked_at) FROM agentq.job_lease l JOIN agentq.job t USING (job_id) WHERE t.source_ref = 't')",
+    );
+    assert!((5..=40).contains(&without_key), "{without_key} instead of about 10");
+    assert_eq!(s.count("agentq.job_lease JOIN agentq.job USING (job_id) WHERE source_ref = 't'"), 500);
+}

@@ -38,9 +38,12 @@ pub struct Wanted<'a> {
     pub amount: i64,
 }
 
-/// A lane in which jobs wait, and how much it has had.
+/// A lane in which jobs wait.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
+    /// How much it has had: who has had least is next.
+    pub had: u64,
+    /// Where its next turn begins: what it has missed is not made up for.
     pub turn: u64,
     pub group: u32,
     pub lane: String,
@@ -341,6 +344,7 @@ impl<const N: usize> Counters<N> {
         let chosen = |place: &usize| best.contains(&(self.turns[*place], self.groups[*place])) && may(*place);
         let time = self.time(database, queue);
         let turn = |place: usize| Turn {
+            had: self.turns[place],
             turn: self.turns[place].max(time),
             group: self.groups[place],
             lane: self.names[place].as_str().to_owned(),
@@ -351,9 +355,13 @@ impl<const N: usize> Counters<N> {
     }
 
     /// What those without a fairness key have had; they are in no lane, or in one of capabilities.
+    pub fn had_without_key(&self, database: u32, queue: i32) -> u64 {
+        self.find(Slot { database, key: &without_key(queue) }).map_or(0, |place| self.turns[place])
+    }
+
+    /// Where their next turn begins.
     pub fn turn_without_key(&self, database: u32, queue: i32) -> u64 {
-        let had = self.find(Slot { database, key: &without_key(queue) }).map_or(0, |place| self.turns[place]);
-        had.max(self.time(database, queue))
+        self.had_without_key(database, queue).max(self.time(database, queue))
     }
 
     fn set_turn_without_key(&mut self, database: u32, queue: i32, turn: u64) {
