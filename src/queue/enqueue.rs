@@ -100,7 +100,7 @@ fn fn_job_enqueue(
         let payload = p_payload_json.unwrap_or_else(Jsonb::empty_object);
         check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
         let asked_at = p_scheduled_at.map(|at| check_schedule("scheduled_at", at.into_inner()).or_raise());
-        let options = p_options.map(|o| o.parse("p_options").and_then(|o| options(settings, o)).or_raise());
+        let options = p_options.map(|o| o.parse("p_options").and_then(options).or_raise());
         let (name, terms, unique) = options.unwrap_or_default();
         let queue = find_queue(settings, name.as_deref().unwrap_or(input::DEFAULT_QUEUE)).or_raise();
         check_unique(&unique, key, asked_at).or_raise();
@@ -193,7 +193,7 @@ fn earlier(db: &Db, unique: &Option<Unique>, job: &NewJob<'_>, key: &str, now: M
 }
 
 /// The queue named in the options, if any, the terms, and what is to become of an earlier job.
-fn options(settings: &Settings, value: Value) -> Result<(Option<String>, Terms, Option<Unique>), Refusal> {
+fn options(value: Value) -> Result<(Option<String>, Terms, Option<Unique>), Refusal> {
     let Value::Object(map) = value else {
         return Err(payload::refuse_not_object("p_options", "this"));
     };
@@ -210,13 +210,7 @@ fn options(settings: &Settings, value: Value) -> Result<(Option<String>, Terms, 
     };
     let present = |key: &str| map.get(key).filter(|value| !value.is_null());
     let unique = present("unique").map(Unique::read).transpose()?;
-    if unique.is_some() && !settings.has_policies {
-        return Err(Refusal::new(
-            "the option \"unique\" needs the schema of agentq 0.5.0",
-            "Run ALTER EXTENSION agentq UPDATE.",
-        ));
-    }
-    Ok((queue, Terms::read(settings, |key| present(key).cloned())?, unique))
+    Ok((queue, Terms::read(|key| present(key).cloned())?, unique))
 }
 
 /// An id in its usual form, which the server reads too.

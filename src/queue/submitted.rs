@@ -112,7 +112,7 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
     terms::check_key(settings, queue, kind, key)?;
     let asked_at = given.text("scheduled_at")?.map(|at| moment("scheduled_at", at)).transpose()?;
     let terms = match given.has_terms() {
-        true => read_terms(settings, &given)?,
+        true => read_terms(&given)?,
         false => Terms::default(),
     };
     terms.check(asked_at)?;
@@ -154,14 +154,14 @@ fn reference<'a>(given: &Given<'a>, key: &str) -> Result<Option<&'a str>, Refusa
 }
 
 /// A term that cannot be read is refused, and not passed over.
-fn read_terms(settings: &Settings, given: &Given<'_>) -> Result<Terms, Refusal> {
+fn read_terms(given: &Given<'_>) -> Result<Terms, Refusal> {
     let mut read = Map::new();
     for key in terms::KEYS {
         if let Some(item) = given.get(key) {
             read.insert(key.to_owned(), Jsonb::from_item(item).parse(key)?);
         }
     }
-    Terms::read(settings, |key| read.get(key).cloned())
+    Terms::read(|key| read.get(key).cloned())
 }
 
 fn run_id(text: &str) -> Result<Uuid, Refusal> {

@@ -42,7 +42,7 @@ pub struct Terms {
 
 impl Terms {
     /// Reads them from options, or from a job of a batch; `get` finds what is present.
-    pub fn read(settings: &Settings, get: impl Fn(&str) -> Option<Value>) -> Result<Terms, Refusal> {
+    pub fn read(get: impl Fn(&str) -> Option<Value>) -> Result<Terms, Refusal> {
         let time = |key: &str| match get(key) {
             None => Ok(None),
             Some(Value::String(text)) => moment(key, &text).map(Some),
@@ -56,7 +56,7 @@ impl Terms {
             keys.sort();
         }
         let weighted = keys.iter().any(|(_, weight)| *weight != 1);
-        let terms = Terms {
+        Ok(Terms {
             start_by: time("start_by")?,
             finish_by: time("finish_by")?,
             external_effects: match get("external_effects") {
@@ -77,21 +77,7 @@ impl Terms {
             requires: get("requires").map(|list| capabilities("requires", &list)).transpose()?.unwrap_or_default(),
             fairness_key,
             on_end: None,
-        };
-        let newer = terms.cost.is_some() || terms.fairness_key.is_some() || !terms.requires.is_empty() || weighted;
-        if newer && !settings.has_lanes {
-            return Err(Refusal::new(
-                "costs, fairness keys, required capabilities and weights need the schema of agentq 0.6.0",
-                "Run ALTER EXTENSION agentq UPDATE.",
-            ));
-        }
-        if terms != Terms::default() && !settings.has_policies {
-            return Err(Refusal::new(
-                "deadlines, external effects, limit keys and ordering keys need the schema of agentq 0.5.0",
-                "Run ALTER EXTENSION agentq UPDATE.",
-            ));
-        }
-        Ok(terms)
+        })
     }
 
     /// Refuses deadlines that cannot be met.
