@@ -181,8 +181,7 @@ thread_local!(static TOLD: RefCell<Told> = const {
 });
 
 pub fn moment(at: Micros) -> Moment {
-    // SAFETY: a plain variable of the server's. Time zones live as long as the session.
-    let zone = unsafe { pg_sys::session_timezone };
+    let zone = crate::server::time_zone();
     TOLD.with_borrow_mut(|told| {
         if let Some((_, _, text)) = told.moments.iter().find(|(then, there, _)| *then == at && *there == zone) {
             return *text;

@@ -4,6 +4,7 @@
 //! crate `agentq-core` the pure decisions.
 
 use pgrx::prelude::*;
+use room::Room;
 
 mod base;
 mod db;
@@ -12,23 +13,27 @@ mod error;
 mod events;
 mod flow;
 mod governance;
-mod guc;
+mod journal;
 mod json;
 mod queue;
+mod room;
 mod schema;
+mod server;
 mod shared;
 mod table;
 
 ::pgrx::pg_module_magic!(name, version);
 
+/// The rooms, from the lowest to the highest: each may name those before it.
+static ROOMS: [&Room; 6] = [&base::ROOM, &events::ROOM, &queue::ROOM, &flow::ROOM, &governance::ROOM, &engine::ROOM];
+
 /// Runs when the library is loaded: at server start if preloaded, else at a session's first call.
 #[pg_guard]
 #[allow(non_snake_case, reason = "the server looks for this name")]
 pub extern "C-unwind" fn _PG_init() {
-    guc::init();
-    flow::init();
-    if shared::init() {
-        queue::hints::init();
-        engine::init();
+    room::open_all(&ROOMS);
+    if server::is_preloading() {
+        shared::init();
+        ROOMS.iter().for_each(|room| (room.init_preloaded)());
     }
 }

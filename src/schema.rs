@@ -10,14 +10,14 @@ extension_sql_file!(
         base::clock::fn_clock_now,
         base::config::fn_config_accepts,
         base::config::fn_config_defaults,
-        base::settings::fn_settings_changed,
+        base::cache::fn_settings_changed,
     ],
 );
 extension_sql_file!("../sql/queue/queue.sql", name = "queue_queue", requires = ["base_config"]);
 extension_sql_file!(
     "../sql/queue/failure.sql",
     name = "queue_failure",
-    requires = ["queue_queue", queue::policies::fn_error_class_defaults],
+    requires = ["queue_queue", queue::admin::policies::fn_error_class_defaults],
 );
 extension_sql_file!("../sql/queue/limits.sql", name = "queue_limits", requires = ["queue_failure"]);
 extension_sql_file!("../sql/queue/domains.sql", name = "queue_domains", requires = ["queue_limits"]);
@@ -35,7 +35,7 @@ extension_sql_file!("../sql/events/log.sql", name = "events_log", requires = ["e
 extension_sql_file!(
     "../sql/queue/schedule.sql",
     name = "queue_schedule",
-    requires = ["events_log", queue::schedules::fn_schedule_upcoming],
+    requires = ["events_log", queue::admin::schedules::fn_schedule_upcoming],
 );
 extension_sql_file!("../sql/queue/handler.sql", name = "queue_handler", requires = ["queue_schedule"]);
 extension_sql_file!(
@@ -51,8 +51,12 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/queue/limit_views.sql",
     name = "queue_limit_views",
-    requires =
-        ["engine_engine", queue::limits::fn_limit_set, queue::limits::fn_limit_counted, queue::limits::fn_limit_gauge,],
+    requires = [
+        "engine_engine",
+        queue::capacity::limits::fn_limit_set,
+        queue::capacity::limits::fn_limit_counted,
+        queue::capacity::limits::fn_limit_gauge,
+    ],
 );
 extension_sql_file!("../sql/queue/insight.sql", name = "queue_insight", requires = ["queue_limit_views"]);
 extension_sql_file!("../sql/flow/steps.sql", name = "flow_steps", requires = ["queue_insight"]);

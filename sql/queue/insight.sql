@@ -20,12 +20,12 @@ DECLARE
     v_ahead bigint;
     v_key   record;
 BEGIN
-    SELECT j.*, q.queue, q.paused_at, q.paused_reason, v.state, v.finished_at, b.blocked_by
+    SELECT j.*, q.queue, q.paused_at, q.paused_reason, v.state, v.finished_at, b.line
     INTO v_job
     FROM agentq.job j
     JOIN agentq.queue q ON q.queue_id = j.queue_id
     JOIN agentq.job_queue v ON v.job_id = j.job_id
-    LEFT JOIN agentq.job_blocked b ON b.job_id = j.job_id
+    LEFT JOIN agentq.job_line b ON b.job_id = j.job_id
     WHERE j.job_id = p_job_id;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no job %', coalesce(p_job_id::text, 'NULL')
@@ -65,7 +65,7 @@ BEGIN
         v_at := v_job.scheduled_at;
         v_gates := v_gates || jsonb_build_object('gate', 'schedule', 'message', 'its time has not come', 'until', v_at);
     END IF;
-    IF v_job.blocked_by LIKE 'order:%' THEN
+    IF v_job.line LIKE 'order:%' THEN
         v_gates := v_gates || (
             SELECT jsonb_build_object('gate', 'ordering_key', 'message',
                 format('another job with the ordering key %s comes first', v_job.ordering_key),
@@ -131,11 +131,11 @@ BEGIN
     IF v_gates = '[]' THEN
         SELECT count(*) INTO v_ahead FROM (
             SELECT FROM agentq.job_ready r
-            WHERE v_job.blocked_by IS NULL AND r.any_queue_id = v_job.queue_id
+            WHERE v_job.line IS NULL AND r.any_queue_id = v_job.queue_id
               AND (r.priority, r.scheduled_at, r.job_id) < (v_job.priority, v_job.scheduled_at, p_job_id)
             UNION ALL
-            SELECT FROM agentq.job_blocked r
-            WHERE r.blocked_by = v_job.blocked_by AND r.any_queue_id = v_job.queue_id
+            SELECT FROM agentq.job_line r
+            WHERE r.line = v_job.line AND r.any_queue_id = v_job.queue_id
               AND (r.priority, r.scheduled_at, r.job_id) < (v_job.priority, v_job.scheduled_at, p_job_id)
             LIMIT 1000) a;
         IF NOT EXISTS (SELECT FROM agentq.job_lease) AND NOT EXISTS (
@@ -181,7 +181,7 @@ BEGIN
     WHERE v_queue_id IS NULL OR EXISTS (SELECT FROM agentq.job j WHERE j.job_id = l.job_id AND j.queue_id = v_queue_id);
     SELECT count(*), min(scheduled_at) INTO v_ready, v_oldest FROM (
         SELECT any_queue_id, scheduled_at FROM agentq.job_ready
-        UNION ALL SELECT any_queue_id, scheduled_at FROM agentq.job_blocked) r
+        UNION ALL SELECT any_queue_id, scheduled_at FROM agentq.job_line) r
     WHERE v_queue_id IS NULL OR r.any_queue_id = v_queue_id;
     SELECT count(*) INTO v_waiting FROM agentq.job_waiting w
     WHERE v_queue_id IS NULL OR EXISTS (SELECT FROM agentq.job j WHERE j.job_id = w.job_id AND j.queue_id = v_queue_id);

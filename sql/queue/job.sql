@@ -3,7 +3,7 @@
 --
 --   job_ready    may run now; a claim deletes from it and nothing else walks over it
 --   job_waiting  may run later (scheduled, snoozed, retry_waiting); moved to job_ready when due
---   job_blocked  may run now, but for a limit or an ordering key; or in a lane of its own
+--   job_line  may run now, but for a limit or an ordering key; or in a lane of its own
 --   job_lease    held by a worker
 --   job_done     finished; append-only, with the attempt that succeeded
 --
@@ -118,7 +118,7 @@ COMMENT ON COLUMN agentq.job_waiting.job_id IS 'The job.';
 -- A job goes here when a claim finds it and a limit has no slot for it, so that the next claims do not
 -- find it again. A claim takes it from here when there is a slot. Jobs with a fairness key, or that require
 -- capabilities, are here instead of in job_ready: one lane for each that takes turns, or that only some may read.
-CREATE TABLE agentq.job_blocked (
+CREATE TABLE agentq.job_line (
     scheduled_at timestamptz NOT NULL,
     queue_id     integer NOT NULL,
     any_queue_id integer NOT NULL,
@@ -126,20 +126,20 @@ CREATE TABLE agentq.job_blocked (
     job_id       uuid NOT NULL,
     keyed        boolean NOT NULL,
     job_kind     text COLLATE "C" NOT NULL,
-    blocked_by   text COLLATE "C" NOT NULL,
-    CONSTRAINT job_blocked_pkey PRIMARY KEY (job_id)
+    line   text COLLATE "C" NOT NULL,
+    CONSTRAINT job_line_pkey PRIMARY KEY (job_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX job_blocked_any_idx ON agentq.job_blocked (blocked_by, any_queue_id, priority, scheduled_at, job_id);
-CREATE INDEX job_blocked_kind_idx ON agentq.job_blocked (blocked_by, queue_id, job_kind, priority, scheduled_at, job_id);
-COMMENT ON TABLE agentq.job_blocked IS 'Storage: jobs that may run now, but for a limit, or for another job with the same ordering key; and jobs in lanes of their own.';
-COMMENT ON COLUMN agentq.job_blocked.scheduled_at IS 'As in job.';
-COMMENT ON COLUMN agentq.job_blocked.queue_id IS 'As in job.';
-COMMENT ON COLUMN agentq.job_blocked.any_queue_id IS 'The queue again, for claims of any kind.';
-COMMENT ON COLUMN agentq.job_blocked.priority IS 'As in job.';
-COMMENT ON COLUMN agentq.job_blocked.job_id IS 'The job.';
-COMMENT ON COLUMN agentq.job_blocked.keyed IS 'Whether it has an idempotency key of its own.';
-COMMENT ON COLUMN agentq.job_blocked.job_kind IS 'As in job.';
-COMMENT ON COLUMN agentq.job_blocked.blocked_by IS 'The key of the limit that had no slot, the budget that was exhausted, order:<key> of an ordering key at whose head is another job, or lane:<queue id>|<capabilities>|<fairness key>: nothing blocks it.';
+CREATE INDEX job_line_any_idx ON agentq.job_line (line, any_queue_id, priority, scheduled_at, job_id);
+CREATE INDEX job_line_kind_idx ON agentq.job_line (line, queue_id, job_kind, priority, scheduled_at, job_id);
+COMMENT ON TABLE agentq.job_line IS 'Storage: jobs that may run now, but for a limit, or for another job with the same ordering key; and jobs in lanes of their own.';
+COMMENT ON COLUMN agentq.job_line.scheduled_at IS 'As in job.';
+COMMENT ON COLUMN agentq.job_line.queue_id IS 'As in job.';
+COMMENT ON COLUMN agentq.job_line.any_queue_id IS 'The queue again, for claims of any kind.';
+COMMENT ON COLUMN agentq.job_line.priority IS 'As in job.';
+COMMENT ON COLUMN agentq.job_line.job_id IS 'The job.';
+COMMENT ON COLUMN agentq.job_line.keyed IS 'Whether it has an idempotency key of its own.';
+COMMENT ON COLUMN agentq.job_line.job_kind IS 'As in job.';
+COMMENT ON COLUMN agentq.job_line.line IS 'The key of the limit that had no slot, the budget that was exhausted, order:<key> of an ordering key at whose head is another job, or lane:<queue id>|<capabilities>|<fairness key>: nothing blocks it.';
 
 CREATE TABLE agentq.job_lease (
     job_id        uuid NOT NULL,
@@ -247,7 +247,7 @@ COMMENT ON COLUMN agentq.job_checkpoint.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_checkpoint.saved_at IS 'When it was saved.';
 COMMENT ON COLUMN agentq.job_checkpoint.checkpoint IS 'What the worker saved.';
 
--- For each ordering key in use, the one unfinished job that may run. The others are in job_blocked.
+-- For each ordering key in use, the one unfinished job that may run. The others are in job_line.
 CREATE TABLE agentq.job_order (
     queue_id     integer NOT NULL,
     ordering_key text COLLATE "C" NOT NULL,
@@ -306,6 +306,6 @@ SELECT pg_catalog.pg_extension_config_dump('agentq.job_attempt_log', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_key', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_checkpoint', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_deadline', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.job_blocked', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq.job_line', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_order', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.job_throttle', '');

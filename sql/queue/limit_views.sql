@@ -17,8 +17,8 @@ FROM (
     FROM (
         SELECT limit_key, 0 AS active, 0 AS blocked FROM agentq.limit_rule WHERE limit_key NOT LIKE '%*'
         UNION ALL SELECT unnest(limits), 1, 0 FROM agentq.job_lease WHERE limits IS NOT NULL
-        UNION ALL SELECT blocked_by, 0, 1 FROM agentq.job_blocked
-        WHERE blocked_by NOT LIKE 'order:%' AND blocked_by NOT LIKE 'lane:%' AND blocked_by NOT LIKE 'budget:%'
+        UNION ALL SELECT line, 0, 1 FROM agentq.job_line
+        WHERE line NOT LIKE 'order:%' AND line NOT LIKE 'fair:%' AND line NOT LIKE 'budget:%'
         UNION ALL SELECT limit_key, 0, 0 FROM agentq.limit_gauge
     ) all_keys
     GROUP BY limit_key
@@ -69,7 +69,7 @@ FROM (
         UNION ALL SELECT counter, amount, 0, 0 FROM agentq.budget_spent
         UNION ALL SELECT substring(r, '^[0-9]+[ +](.*)$'), 0, substring(r, '^[0-9]+')::bigint, 0
                   FROM agentq.job_lease l CROSS JOIN LATERAL unnest(l.reserved) AS r WHERE l.reserved IS NOT NULL
-        UNION ALL SELECT blocked_by, 0, 0, 1 FROM agentq.job_blocked WHERE blocked_by LIKE 'budget:%'
+        UNION ALL SELECT line, 0, 0, 1 FROM agentq.job_line WHERE line LIKE 'budget:%'
         UNION ALL SELECT concat_ws(':', 'budget', unit, period, agentq.fn_budget_period(period, agentq.fn_clock_now()), limit_key), 0, 0, 0
                   FROM agentq.budget WHERE limit_key NOT LIKE '%*'
     ) c

@@ -139,9 +139,9 @@ SELECT q.queue,
 FROM agentq.queue q
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(scheduled_at) AS oldest FROM agentq.job_ready
                     WHERE any_queue_id = q.queue_id) r
-CROSS JOIN LATERAL (SELECT count(*) AS jobs, count(*) FILTER (WHERE blocked_by LIKE 'lane:%') AS own,
-                           min(scheduled_at) FILTER (WHERE blocked_by LIKE 'lane:%') AS oldest
-                    FROM agentq.job_blocked WHERE any_queue_id = q.queue_id) b
+CROSS JOIN LATERAL (SELECT count(*) AS jobs, count(*) FILTER (WHERE line LIKE 'fair:%') AS own,
+                           min(scheduled_at) FILTER (WHERE line LIKE 'fair:%') AS oldest
+                    FROM agentq.job_line WHERE any_queue_id = q.queue_id) b
 CROSS JOIN LATERAL (SELECT count(*) AS jobs, min(w.scheduled_at) FILTER (WHERE isfinite(w.scheduled_at)) AS next
                     FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id) w
 CROSS JOIN LATERAL (SELECT count(*) AS jobs
@@ -181,7 +181,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH place AS (
         SELECT r.job_id, 'ready' AS place FROM agentq.job_ready r
         UNION ALL SELECT w.job_id, 'waiting' FROM agentq.job_waiting w
-        UNION ALL SELECT b.job_id, 'blocked' FROM agentq.job_blocked b
+        UNION ALL SELECT b.job_id, 'blocked' FROM agentq.job_line b
         UNION ALL SELECT l.job_id, 'lease' FROM agentq.job_lease l
         UNION ALL SELECT d.job_id, 'done' FROM agentq.job_done d
     ), counted AS (
@@ -213,22 +213,22 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT 'the head of an ordering key is finished, gone or blocked by its own key', o.job_id
     FROM agentq.job_order o WHERE NOT EXISTS (SELECT FROM agentq.job j WHERE j.job_id = o.job_id AND j.ordering_key = o.ordering_key)
         OR EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = o.job_id)
-        OR EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = o.job_id AND b.blocked_by LIKE 'order:%')
+        OR EXISTS (SELECT FROM agentq.job_line b WHERE b.job_id = o.job_id AND b.line LIKE 'order:%')
     UNION ALL
     SELECT 'the job runs or may run, though another is at the head of its ordering key', j.job_id
     FROM agentq.job j JOIN agentq.job_order o ON o.queue_id = j.queue_id AND o.ordering_key = j.ordering_key AND o.job_id <> j.job_id
     WHERE NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
-        AND NOT EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = j.job_id AND b.blocked_by NOT LIKE 'lane:%')
+        AND NOT EXISTS (SELECT FROM agentq.job_line b WHERE b.job_id = j.job_id AND b.line NOT LIKE 'fair:%')
     UNION ALL
     SELECT 'the job is not in its own lane', j.job_id
     FROM agentq.job j
     WHERE (j.fairness_key IS NOT NULL OR j.requires IS NOT NULL)
         AND (EXISTS (SELECT FROM agentq.job_ready r WHERE r.job_id = j.job_id)
-            OR EXISTS (SELECT FROM agentq.job_blocked b WHERE b.job_id = j.job_id AND b.blocked_by LIKE 'lane:%'
-                AND b.blocked_by <> format('lane:%s|%s|%s', j.queue_id, array_to_string(j.requires, ','), j.fairness_key)))
+            OR EXISTS (SELECT FROM agentq.job_line b WHERE b.job_id = j.job_id AND b.line LIKE 'fair:%'
+                AND b.line <> format('fair:%s|%s|%s', j.queue_id, array_to_string(j.requires, ','), j.fairness_key)))
     UNION ALL
     SELECT 'the blocked row does not agree with its job', b.job_id
-    FROM agentq.job_blocked b JOIN agentq.job j ON j.job_id = b.job_id
+    FROM agentq.job_line b JOIN agentq.job j ON j.job_id = b.job_id
     WHERE (b.queue_id, b.any_queue_id, b.job_kind, b.priority, b.scheduled_at)
         IS DISTINCT FROM (j.queue_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at)
     UNION ALL

@@ -1,7 +1,15 @@
-//! base: one way to read time, settings and ids.
+//! base: one way to read time, settings, ids and roles. It knows none of the rooms above it.
 
+pub mod cache;
 pub mod clock;
 pub mod config;
 pub mod ids;
-pub mod policies;
+pub mod roles;
 pub mod settings;
+pub mod signal;
+pub mod text;
+pub mod version;
+
+use crate::room::Room;
+
+pub static ROOM: Room = Room { settings: settings::KEYS, init: clock::init, ..Room::EMPTY };

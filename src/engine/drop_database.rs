@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code, reason = "a hook into the server's commands")]
 
-use crate::shared::notices;
+use crate::queue::waking::notices;
 use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, State};
 use pgrx::prelude::*;

@@ -7,8 +7,9 @@
 #![allow(unsafe_code, reason = "reading the list of databases")]
 
 use super::process::{attach_signals, connect, reload_if_asked, transaction};
+use super::settings;
 use crate::base::clock::{self, Micros};
-use crate::guc;
+use crate::server;
 use crate::shared::Text;
 use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, Seat, State};
@@ -66,7 +67,7 @@ pub extern "C-unwind" fn agentq_launcher_main(_arg: pg_sys::Datum) {
             started.list(now);
         }
         started.mourn(now);
-        if guc::ENGINE.get() {
+        if settings::ENGINE.get() {
             started.start_wanted(now);
             started.start_sql_workers(now);
         } else {
@@ -141,8 +142,7 @@ fn worker(name: &str, function: &str, argument: i64) -> Option<DynamicBackground
         .enable_spi_access()
         .set_start_time(BgWorkerStartTime::RecoveryFinished)
         .set_restart_time(None)
-        // SAFETY: a plain variable of the server's.
-        .set_notify_pid(unsafe { pg_sys::MyProcPid })
+        .set_notify_pid(server::my_pid())
         .load_dynamic()
         .ok()
 }
@@ -254,7 +254,7 @@ impl Started {
 
     fn start_sql_workers(&mut self, now: Micros) {
         let wanted: Vec<(u32, usize)> = seats::with(|seats| {
-            let most = guc::SQL_WORKERS.get() as usize;
+            let most = settings::SQL_WORKERS.get() as usize;
             let mut wanted = Vec::new();
             for seat in seats.all().filter(|seat| seat.worker.is_some() && !seat.is_held()) {
                 for (number, sql) in seat.sql.iter_mut().enumerate() {
@@ -297,7 +297,7 @@ impl Started {
     fn pause(&self, now: Micros) -> i64 {
         let next = seats::with(|seats| {
             let retries = seats.all().flat_map(|seat| {
-                let waits = (seat.state == State::Waiting && guc::ENGINE.get() && !seat.is_held())
+                let waits = (seat.state == State::Waiting && settings::ENGINE.get() && !seat.is_held())
                     .then_some(seat.retry_at.max(now + 100_000));
                 let held = seat.is_held().then_some(now + 1_000_000);
                 let sql = seat.sql.iter().filter(|sql| sql.retry_at > now).map(|sql| sql.retry_at).min();

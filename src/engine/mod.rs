@@ -4,17 +4,31 @@
 //! The launcher starts one worker for each database that has the extension, and SQL workers where
 //! handlers are registered. A worker runs the chores, each in a transaction of its own.
 
-pub mod chores;
-pub mod drop_database;
-pub mod launcher;
-pub mod process;
-pub mod sql_worker;
-pub mod status;
-pub mod tick;
-pub mod worker;
+mod chores;
+mod drop_database;
+mod expire;
+mod keep_sql_workers;
+mod launcher;
+mod process;
+mod settings;
+mod sql_worker;
+mod status;
+mod tick;
+mod worker;
 
-/// Runs when the library is preloaded.
-pub fn init() {
-    launcher::register();
-    drop_database::watch();
-}
+use crate::room::Room;
+use crate::shared::seats;
+
+pub static ROOM: Room = Room {
+    chores: chores::OF_THE_ENGINE,
+    init: || {
+        settings::init();
+        // The first call of a session: if nobody has told the launcher of this database, it is told now.
+        crate::base::settings::when_read(seats::request_engine);
+    },
+    init_preloaded: || {
+        launcher::register();
+        drop_database::watch();
+    },
+    ..Room::EMPTY
+};

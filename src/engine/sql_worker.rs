@@ -13,14 +13,15 @@ use crate::base::clock;
 use crate::base::settings::Settings;
 use crate::db;
 use crate::json::Jsonb;
-use crate::queue::finish::Failed;
-use crate::queue::handlers::{self, Handler};
-use crate::queue::hints::LaneName;
-use crate::queue::{ack, claim, finish, heartbeat, nap};
-use crate::shared::my_database;
+use crate::queue::admin::executors;
+use crate::queue::admin::handlers::{self, Handler};
+use crate::queue::claim;
+use crate::queue::ends::fail::{self, Failed};
+use crate::queue::ends::{ack, dormant};
+use crate::queue::waking::waiters::Waiting;
+use crate::server::{self, my_database};
 use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, SqlSeat};
-use crate::shared::waiters::Waiting;
 use pgrx::prelude::*;
 use pgrx::{IntoDatum, Uuid};
 use std::cell::Cell;
@@ -59,7 +60,7 @@ pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
     if let Some(Some((job, token))) = left {
         transaction(|| end_of_the_dead(&name, job, token)).ok();
     }
-    transaction(|| heartbeat::tick_for(&name, "PG_worker", None, clock::now())).ok();
+    transaction(|| executors::tick_for(&name, "PG_worker", None, clock::now())).ok();
     loop {
         reload_if_asked();
         // Read again before each job: a handler may have been changed, removed or switched off.
@@ -101,12 +102,7 @@ unsafe extern "C-unwind" fn leave(_code: i32, argument: pg_sys::Datum) {
 
 /// A worker died with its job: the attempt is over, and has cost what it cost.
 pub fn end_of_the_dead(name: &str, job: Uuid, token: Uuid) {
-    finish::fail(
-        job,
-        name,
-        Some(token),
-        &Failed::with("the SQL worker ended while it ran the job", Some("worker_died")),
-    );
+    fail::fail(job, name, Some(token), &Failed::with("the SQL worker ended while it ran the job", Some("worker_died")));
 }
 
 pub fn executor_name(number: usize) -> String {
@@ -119,9 +115,7 @@ fn is_open() -> bool {
 }
 
 fn lane_tags(handlers: &[Handler]) -> Vec<u64> {
-    let settings = Settings::current();
-    let ids = handlers.iter().filter_map(|handler| Some((settings.queue(&handler.queue)?.queue_id, &handler.kind)));
-    ids.map(|(queue_id, kind)| LaneName::Kind(queue_id, kind).tag()).collect()
+    claim::lane_tags(handlers.iter().map(|handler| (handler.queue.as_str(), handler.kind.as_str())))
 }
 
 struct Job {
@@ -142,15 +136,15 @@ fn claim_one(name: &str, handlers: &[Handler]) -> Option<Job> {
         let lanes: Vec<(&str, &str)> = handlers.iter().map(|h| (h.queue.as_str(), h.kind.as_str())).collect();
         claim::one_of(name, &lanes, lease)
     });
-    let (id, token, kind, document) = match claimed {
+    let job = match claimed {
         Ok(found) => found?,
         Err(error) => {
             warning!("agentq: an SQL worker could not claim: {error}");
             return None;
         }
     };
-    let handler = handlers.iter().position(|handler| handler.kind == kind)?;
-    Some(Job { id, token, handler, document })
+    let handler = handlers.iter().position(|handler| handler.kind == job.kind)?;
+    Some(Job { id: job.job_id, token: job.token, handler, document: job.document })
 }
 
 /// Runs one job to its end: acked with its handler's transaction, or failed. False: something of it is
@@ -173,7 +167,7 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) -> bool {
         let result = execute(handler, Jsonb::from_container(&job.document));
         db::act_as(None);
         // A handler may have put its job to sleep: then it runs again when the job wakes.
-        if !ack::by(name, job.id, job.token, result) && !nap::ended_attempt(job.id, job.token) {
+        if !ack::by(name, job.id, job.token, result) && !dormant::ended_attempt(job.id, job.token) {
             error!("the job's lease was lost meanwhile");
         }
     });
@@ -188,7 +182,7 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) -> bool {
     };
     if let Err(error) = outcome {
         let class = if timed_out { "timeout" } else { "handler_error" };
-        let failed = transaction(|| finish::fail(job.id, name, Some(job.token), &Failed::with(&error, Some(class))));
+        let failed = transaction(|| fail::fail(job.id, name, Some(job.token), &Failed::with(&error, Some(class))));
         if let Err(error) = failed {
             warning!("agentq: the failure of job {} could not be recorded: {error}", job.id);
         }
@@ -233,14 +227,12 @@ const USER_TIMEOUT: i32 = 12;
 
 /// Runs the handler's SQL with the rights of its role; returns the first value of its first row.
 fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
-    let Some(role) = handlers::role_id(&handler.role) else {
-        error!("the handler's role \"{}\" is gone", handler.role)
-    };
-    let by = handlers::role_id(&handler.registered_by);
-    if handlers::is_superuser(role) && !by.is_some_and(handlers::is_superuser) {
+    let Some(role) = server::role_id(&handler.role) else { error!("the handler's role \"{}\" is gone", handler.role) };
+    let by = server::role_id(&handler.registered_by);
+    if server::is_superuser(role) && !by.is_some_and(server::is_superuser) {
         error!("the handler's role \"{}\" has become a superuser", handler.role)
     }
-    if !by.is_some_and(|by| handlers::is_member(by, role)) {
+    if !by.is_some_and(|by| server::is_member(by, role)) {
         error!("{}, who registered the handler, is no member of its role \"{}\"", handler.registered_by, handler.role)
     }
     let sql = CString::new(handler.sql.as_str()).unwrap_or_default();
@@ -251,8 +243,8 @@ fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
             let (mut user, mut context) = (pg_sys::InvalidOid, 0);
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
             let settings = pg_sys::NewGUCNestLevel();
-            set_locally(c"search_path", c"\"$user\", public");
-            set_locally(c"lock_timeout", c"0");
+            db::set_locally(c"search_path", c"\"$user\", public");
+            db::set_locally(c"lock_timeout", c"0");
             pg_sys::SetUserIdAndSecContext(role, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
             db::act_as(Some(role));
             enable_timeout_after(STATEMENT_TIMEOUT, handler.timeout_seconds * 1000);
@@ -283,22 +275,6 @@ fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
             result
         }
     })
-}
-
-unsafe fn set_locally(name: &CStr, value: &CStr) {
-    // SAFETY: names and values live forever.
-    unsafe {
-        pg_sys::set_config_option(
-            name.as_ptr(),
-            value.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
-    }
 }
 
 /// The first value of the first row: jsonb as it is, anything else as its text.

@@ -1,10 +1,11 @@
 //! What the engine is doing, as the views show it.
 
-use super::chores::CHORES;
+use super::{chores, settings};
 use crate::base::clock::timestamp;
-use crate::guc;
+use crate::queue::waking::waiters;
+use crate::server::{is_on_standby, my_database};
+use crate::shared::is_preloaded;
 use crate::shared::seats::{self, State};
-use crate::shared::{is_preloaded, my_database, waiters};
 use pgrx::prelude::*;
 
 /// The last run of each chore in this database, as the engine remembers it.
@@ -24,17 +25,18 @@ fn fn_engine_live() -> TableIterator<
     ),
 > {
     let live = seats::with_seat(my_database(), |seat| seat.chores);
-    let rows = CHORES.iter().zip(live.into_iter().flatten()).filter(|(_, live)| live.runs > 0).map(|(chore, live)| {
-        (
-            chore.name.to_owned(),
-            timestamp(live.last_run_at),
-            timestamp(live.next_run_at),
-            live.micros as f64 / 1e6,
-            live.rows,
-            live.runs,
-            live.failures,
-        )
-    });
+    let rows =
+        chores::all().iter().zip(live.into_iter().flatten()).filter(|(_, live)| live.runs > 0).map(|(chore, live)| {
+            (
+                chore.name.to_owned(),
+                timestamp(live.last_run_at),
+                timestamp(live.next_run_at),
+                live.micros as f64 / 1e6,
+                live.rows,
+                live.runs,
+                live.failures,
+            )
+        });
     TableIterator::new(rows.collect::<Vec<_>>())
 }
 
@@ -77,16 +79,14 @@ fn fn_engine_state() -> TableIterator<
     TableIterator::once(row)
 }
 
-#[allow(unsafe_code, reason = "asking the server whether it recovers")]
 fn mode(state: Option<State>, running: bool) -> &'static str {
-    // SAFETY: a plain question.
-    if unsafe { pg_sys::RecoveryInProgress() } {
+    if is_on_standby() {
         return "standby";
     }
     if !is_preloaded() {
         return "manual";
     }
-    if !guc::ENGINE.get() {
+    if !settings::ENGINE.get() {
         return "off";
     }
     if running { "running" } else { state.map_or("wanted", State::name) }

@@ -1,13 +1,17 @@
 //! Running the chores by hand, for servers without the background workers.
 
-use super::chores::{self, CHORES, Chore, Next, Outcome};
+use super::chores;
 use crate::base::clock;
-use crate::base::settings::Settings;
+use crate::base::settings::{Settings, WORKER_ENABLED};
 use crate::db;
 use crate::error::raise;
+use crate::events::feed;
 use crate::json::Jsonb;
-use crate::queue::{answer, hooks};
-use agentq_core::config;
+use crate::queue::answer;
+use crate::queue::ends::hooks;
+use crate::queue::storage::marks::wake_all_at_commit;
+use crate::room::{Chore, Next, Outcome};
+use crate::server::is_creating_extension;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
@@ -18,11 +22,12 @@ const ROUNDS: usize = 100;
 #[search_path(pg_catalog, pg_temp)]
 fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
     if !Settings::current().worker_enabled {
-        return answer::gate_closed(config::WORKER_ENABLED);
+        return answer::switched_off(WORKER_ENABLED);
     }
-    let chosen: Vec<&Chore> = CHORES.iter().copied().filter(|c| p_chore.is_none_or(|name| name == c.name)).collect();
+    let is_meant = |chore: &&Chore| p_chore.is_none_or(|name| name == chore.name);
+    let chosen: Vec<&Chore> = chores::all().iter().copied().filter(is_meant).collect();
     if chosen.is_empty() {
-        let names: Vec<_> = CHORES.iter().map(|chore| chore.name).collect();
+        let names: Vec<_> = chores::all().iter().map(|chore| chore.name).collect();
         raise(
             PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
             format!("there is no chore \"{}\"", agentq_core::error::shown(p_chore.unwrap_or_default())),
@@ -37,13 +42,11 @@ fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
 /// Called by the extension's script: tells the launcher, when it has committed, that this database
 /// has the extension.
 #[pg_extern]
-#[allow(unsafe_code, reason = "asking whether the extension's script runs")]
 fn fn_engine_announce() {
-    // SAFETY: a plain flag of the server's.
-    if unsafe { pg_sys::creating_extension } {
-        crate::shared::feed::begin_anew();
+    if is_creating_extension() {
+        feed::begin_anew();
     }
-    crate::queue::hints::stir();
+    wake_all_at_commit();
 }
 
 /// Runs one chore. An error undoes what it did, is recorded, and stops no other.

@@ -2,37 +2,43 @@
 
 #![allow(unsafe_code, reason = "the entry point of a background worker")]
 
-use super::chores::{self, CHORES, Chore, Outcome};
+use super::chores;
 use super::process::{attach_signals, connect, reload_if_asked, report, transaction};
 use crate::base::clock::{self, Micros};
 use crate::base::settings::Settings;
-use crate::db::{self, statement};
+use crate::base::version;
+use crate::db::{self, statements};
 use crate::events::seal;
-use crate::queue::hints;
+use crate::queue::settings::NOTIFY_INTERVAL;
+use crate::queue::waking::{listeners, notices};
+use crate::room::{Chore, Outcome, Wakes};
+use crate::server::my_database;
+use crate::shared::Text;
 use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, State};
-use crate::shared::{Text, feed, my_database, notices};
+use agentq_core::version::Schema;
 use pgrx::prelude::*;
+use std::ffi::CString;
 
-statement!(EXTENSION_VERSION, "sql/extension_version.sql", []);
+statements!("worker.sql": EXTENSION_VERSION);
 
 /// The longest pause of a chore that keeps failing, in microseconds.
 const LONGEST_PAUSE_US: i64 = 300_000_000;
 /// A run that did nothing is written down this often, in microseconds; one that did something, or
 /// failed, always.
 const WRITE_EVERY_US: i64 = 60_000_000;
-/// The gate and the pause between two NOTIFYs are read this often, in microseconds.
+/// The switch and the pause between two NOTIFYs are read this often, in microseconds.
 const READ_EVERY_US: i64 = 200_000;
-/// What could not be moved is tried again after so long, in microseconds.
-const AGAIN_US: i64 = 50_000;
-/// Events are sealed this often at most, in microseconds: many commits at a time.
-const SEAL_EVERY_US: i64 = 20_000;
 /// Whether the extension is still there is asked this often, in microseconds.
 const CHECK_EVERY_US: i64 = 1_000_000;
+/// An operator who has switched a chore off is believed for this long, in microseconds.
+const OFF_FOR_US: i64 = 10_000_000;
 
-/// A chore in this process.
-struct Turn {
+/// A chore in this process: when it is due, and how it went.
+struct Duty {
     chore: &'static Chore,
+    /// Its place among all chores.
+    place: usize,
     due_at: Micros,
     failures: u32,
     written_at: Micros,
@@ -111,12 +117,12 @@ fn extension() -> Extension {
     let version = transaction(|| {
         db::connect(|db| {
             let row = db.run(&EXTENSION_VERSION, &[]);
-            if row.is_empty() { None } else { row.get::<String>(1) }
+            if row.is_empty() { None } else { row.maybe_only::<String>() }
         })
     });
     match version {
         Ok(None) => Extension::None,
-        Ok(Some(version)) if version == env!("CARGO_PKG_VERSION") => Extension::Ours,
+        Ok(Some(version)) if version::schema(&version) == Schema::Current => Extension::Ours,
         Ok(Some(version)) => Extension::Other(version),
         Err(error) => Extension::Other(error),
     }
@@ -125,12 +131,10 @@ fn extension() -> Extension {
 /// Turns until the extension is dropped.
 fn run() {
     let now = clock::real_now();
-    let mut turns: Vec<Turn> = CHORES
-        .iter()
-        .map(|chore| Turn { chore, due_at: now, failures: 0, written_at: 0, began: 0, is_on: true, rows: 0 })
-        .collect();
+    let duty = |(place, chore): (usize, &&'static Chore)| Duty::new(chore, place, now);
+    let mut duties: Vec<Duty> = chores::all().iter().enumerate().map(duty).collect();
     let (mut checked_at, mut notified_at, mut read_at) = (0, 0, 0);
-    let (mut ours, mut open, mut interval) = (false, false, 20);
+    let (mut is_ours, mut is_on, mut interval_ms) = (false, false, 20);
     // Events that were written before the server stopped have not been forgotten.
     if let Err(error) = transaction(|| db::connect(seal::resume)) {
         warning!("agentq: whether events are used here is not known: {error}");
@@ -145,23 +149,24 @@ fn run() {
                 Extension::Ours => Text::EMPTY,
                 Extension::Other(version) => Text::new(&format!(
                     "the schema is of version {version}, the library of {}: run ALTER EXTENSION agentq UPDATE",
-                    env!("CARGO_PKG_VERSION")
+                    version::LIBRARY
                 )),
             };
-            ours = trouble.as_str().is_empty();
+            is_ours = trouble.as_str().is_empty();
             seats::with_seat(my_database(), |seat| seat.trouble = trouble);
         }
         // Before every chore; but not each time the worker wakes to notify, which under load is a
         // hundred times a second.
-        if now - read_at >= READ_EVERY_US || turns.iter().any(|turn| turn.due_at <= now) {
+        if now - read_at >= READ_EVERY_US || duties.iter().any(|duty| duty.due_at <= now) {
             read_at = now;
-            let settings = if ours { transaction(Settings::current).ok() } else { None };
-            (open, interval) = settings.map_or((false, 20), |s| (s.worker_enabled, s.notify_interval_ms));
+            let settings = if is_ours { transaction(Settings::current).ok() } else { None };
+            (is_on, interval_ms) =
+                settings.map_or((false, 20), |settings| (settings.worker_enabled, settings.number(NOTIFY_INTERVAL)));
         }
         let mut wake_at = now + 1_000_000;
-        if open {
+        if is_on {
             if notices::any() {
-                let allowed_at = notified_at + interval * 1000;
+                let allowed_at = notified_at + interval_ms * 1000;
                 if allowed_at <= now {
                     notified_at = now;
                     notify();
@@ -169,63 +174,92 @@ fn run() {
                     wake_at = wake_at.min(allowed_at);
                 }
             }
-            // A job that is due and cannot be moved (someone has it locked) is not tried all the time.
-            let next_due = hints::next_due();
-            let promotes = |turn: &&mut Turn| {
-                turn.chore.name == "promote_due" && turn.failures == 0 && turn.is_on && turn.began + AGAIN_US <= now
-            };
-            if next_due.is_some_and(|due| due <= now) {
-                turns.iter_mut().filter(promotes).for_each(|turn| turn.due_at = 0);
-            }
-            if feed::has_news() {
-                turns
-                    .iter_mut()
-                    .filter(|turn| turn.chore.name == "seal_events")
-                    .for_each(|turn| turn.hear_of_events(now));
-            }
-            let mut sealed = false;
-            for turn in turns.iter_mut().filter(|turn| turn.due_at <= now) {
-                turn.take();
-                sealed |= matches!(turn.chore.name, "seal_events" | "keep_partitions") && turn.rows > 0;
-            }
-            if sealed {
-                let reads = |turn: &&mut Turn| {
-                    chores::READ_THE_LOG.contains(&turn.chore.name) && turn.failures == 0 && turn.is_on
-                };
-                turns.iter_mut().filter(reads).for_each(|turn| turn.due_at = 0);
-            }
-            let due = hints::next_due().map(|due| due.max(now + AGAIN_US));
-            wake_at = turns.iter().map(|turn| turn.due_at).chain(due).fold(wake_at, i64::min);
+            wake_at = do_what_is_due(&mut duties, now).min(wake_at);
         }
         report(None);
         sleep((wake_at - clock::real_now()).max(0));
         if seats::with_seat(my_database(), |seat| std::mem::take(&mut seat.news)).unwrap_or(false) {
-            turns.iter_mut().for_each(|turn| turn.due_at = 0);
+            duties.iter_mut().for_each(|duty| duty.due_at = 0);
         }
     }
+}
+
+/// Runs each chore that is due, one after the other; says when the next one is.
+fn do_what_is_due(duties: &mut [Duty], now: Micros) -> Micros {
+    duties.iter_mut().for_each(|duty| duty.hear(now));
+    let mut changed: Vec<&'static Chore> = Vec::new();
+    for duty in duties.iter_mut().filter(|duty| duty.due_at <= now) {
+        duty.run();
+        changed.extend((duty.rows > 0).then_some(duty.chore));
+    }
+    duties.iter_mut().for_each(|duty| duty.hear_of_changes(&changed));
+    duties.iter().map(|duty| duty.wakes_at(now)).min().unwrap_or(Micros::MAX)
 }
 
 fn notify() {
     report(Some(c"agentq: notifying"));
-    if let Err(error) = transaction(chores::notify::send) {
+    if let Err(error) = transaction(listeners::tell) {
         warning!("agentq: NOTIFY failed: {error}");
     }
 }
 
-impl Turn {
-    /// Events have been committed: the sealer's turn comes soon, unless it is switched off or failing.
-    fn hear_of_events(&mut self, now: Micros) {
-        if self.failures == 0 && self.is_on {
-            self.due_at = self.due_at.min(self.began + SEAL_EVERY_US);
-            if self.due_at <= now {
-                feed::take_news();
+impl Duty {
+    fn new(chore: &'static Chore, place: usize, now: Micros) -> Duty {
+        Duty { chore, place, due_at: now, failures: 0, written_at: 0, began: 0, is_on: true, rows: 0 }
+    }
+
+    /// Whether what wakes it counts: not if it is switched off or keeps failing.
+    fn is_well(&self) -> bool {
+        self.failures == 0 && self.is_on
+    }
+
+    /// Makes it due before its time if what it waits for has come.
+    fn hear(&mut self, now: Micros) {
+        if !self.is_well() {
+            return;
+        }
+        match self.chore.wakes_on {
+            Wakes::Moment { next, pause_us } => {
+                if self.began + pause_us <= now && next().is_some_and(|at| at <= now) {
+                    self.due_at = 0;
+                }
             }
+            Wakes::News { is_there, take, pause_us } => {
+                if is_there() {
+                    self.due_at = self.due_at.min(self.began + pause_us);
+                    if self.due_at <= now {
+                        take();
+                    }
+                }
+            }
+            Wakes::Time | Wakes::After(_) => {}
+        }
+    }
+
+    /// Makes it due if it comes after a chore that has changed something.
+    fn hear_of_changes(&mut self, changed: &[&'static Chore]) {
+        if let Wakes::After(chores) = self.chore.wakes_on
+            && self.is_well()
+            && chores.iter().any(|chore| changed.iter().any(|other| std::ptr::eq(*chore, *other)))
+        {
+            self.due_at = 0;
+        }
+    }
+
+    /// When it has to be looked at next.
+    fn wakes_at(&self, now: Micros) -> Micros {
+        match self.chore.wakes_on {
+            Wakes::Moment { next, pause_us } => {
+                next().map_or(self.due_at, |at| self.due_at.min(at.max(now + pause_us)))
+            }
+            _ => self.due_at,
         }
     }
 
     /// Runs the chore once, in a transaction of its own, and notes how it went.
-    fn take(&mut self) {
-        report(Some(self.chore.activity));
+    fn run(&mut self) {
+        let name = self.chore.name;
+        report(Some(&CString::new(format!("agentq: {name}")).unwrap_or_default()));
         let began = clock::real_now();
         self.began = began;
         self.rows = 0;
@@ -237,12 +271,10 @@ impl Turn {
             })
         });
         let ended = clock::real_now();
-        let name = self.chore.name;
         match result {
-            // Switched off by an operator: look again in a while.
             Ok(None) => {
                 self.is_on = false;
-                self.due_at = ended + 10_000_000;
+                self.due_at = ended + OFF_FOR_US;
             }
             Ok(Some(outcome)) => {
                 self.is_on = true;
@@ -274,9 +306,8 @@ impl Turn {
     }
 
     fn show(&self, began: Micros, ended: Micros, rows: i64) {
-        let place = CHORES.iter().position(|chore| chore.name == self.chore.name).unwrap_or_default();
         seats::with_seat(my_database(), |seat| {
-            let live = &mut seat.chores[place];
+            let live = &mut seat.chores[self.place];
             live.last_run_at = began;
             live.next_run_at = self.due_at;
             live.micros = ended - began;

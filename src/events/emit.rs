@@ -6,37 +6,17 @@
 use super::wake;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::base::settings::{PAYLOAD_MAX_BYTES, Settings};
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required, run_again};
 use crate::json::Jsonb;
 use agentq_core::event::Options;
-use agentq_core::{Refusal, config, input, payload};
+use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(EMIT, "sql/emit.sql", [UUIDOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, JSONBOID]);
-statement!(
-    EMIT_FULL,
-    "sql/emit_full.sql",
-    [
-        UUIDOID,
-        TIMESTAMPTZOID,
-        TEXTOID,
-        TEXTOID,
-        JSONBOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTARRAYOID,
-        TEXTOID,
-        UUIDOID,
-        TEXTOID,
-        UUIDOID
-    ]
-);
-statement!(KEY_TAKE, "sql/key_take.sql", [TEXTOID, UUIDOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(KEY_HOLDER, "sql/key_holder.sql", [TEXTOID]);
+statements!("emit.sql": EMIT, EMIT_FULL, KEY_TAKE, KEY_HOLDER);
 
 /// How often a key is looked for that was freed just then.
 const TRIES: usize = 10;
@@ -164,7 +144,7 @@ fn take_key(db: &Db, key: &str, id: Uuid, purpose: &str, at: TimestampWithTimeZo
         }
         let holder = db.run(&KEY_HOLDER, &[key.into()]);
         if !holder.is_empty() {
-            return Some(holder.must(1));
+            return Some(holder.must_at(1));
         }
     }
     run_again(format!("the dedupe key \"{}\" keeps changing hands", agentq_core::error::shown(key)))
@@ -187,7 +167,7 @@ fn check_payload(value: Jsonb, limit: i64) -> Result<(), Refusal> {
         return Err(payload::refuse_not_object("p_payload", "this"));
     }
     if value.size() as i64 > limit {
-        return Err(payload::refuse_too_large("p_payload", value.size(), limit, config::PAYLOAD_MAX_BYTES));
+        return Err(payload::refuse_too_large("p_payload", value.size(), limit, PAYLOAD_MAX_BYTES));
     }
     // Whoever reads the log must be able to read it.
     value.parse("p_payload").map(|_| ())

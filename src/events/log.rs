@@ -4,14 +4,13 @@
 //! has passed is complete: an event never appears behind a reader.
 
 use crate::base::clock::Micros;
-use crate::db::{Db, statement};
+use crate::db::{Db, statements};
 use crate::json::Jsonb;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::Value;
 
-statement!(pub LAST_SEQ, "sql/last_seq.sql", []);
-statement!(LOG_READ, "sql/log_read.sql", [INT8OID, INT8OID]);
+statements!("log.sql": pub LAST_SEQ, LOG_READ);
 
 /// An event and its place.
 #[derive(Clone, Debug)]
@@ -62,21 +61,21 @@ fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
             page.more = true;
             return;
         }
-        page.passed = row.must(1);
-        let Some(event_kind) = row.get(5) else { return };
+        page.passed = row.must_at(1);
+        let Some(event_kind) = row.get_at(5) else { return };
         page.entries.push(Entry {
             seq: page.passed,
-            event_id: row.must(2),
-            event_at: row.must::<TimestampWithTimeZone>(3).into_inner(),
-            purpose: row.must(4),
+            event_id: row.must_at(2),
+            event_at: row.must_at::<TimestampWithTimeZone>(3).into_inner(),
+            purpose: row.must_at(4),
             event_kind,
-            subject: row.must(6),
-            source: row.get(7),
-            tags: row.get(8).unwrap_or_default(),
-            payload: row.must::<Jsonb>(9).parse("the payload").unwrap_or_default(),
-            mission_id: row.get(10),
-            correlation_id: row.get(11),
-            trace_id: row.get(12),
+            subject: row.must_at(6),
+            source: row.get_at(7),
+            tags: row.get_at(8).unwrap_or_default(),
+            payload: row.must_at::<Jsonb>(9).parse("the payload").unwrap_or_default(),
+            mission_id: row.get_at(10),
+            correlation_id: row.get_at(11),
+            trace_id: row.get_at(12),
         });
     });
     page

@@ -4,12 +4,25 @@
 //! it its place in the log, a sequence without gaps in which nothing ever appears behind a reader, and
 //! a link in a chain of hashes. Rows go by whole partitions.
 
+pub mod chores;
 mod emit;
+pub mod feed;
 pub mod log;
-pub mod partitions;
+mod partitions;
 mod read;
 pub mod seal;
+pub mod settings;
 mod verify;
 mod wake;
 
 pub use emit::{Event, emit};
+
+use crate::room::Room;
+
+pub static ROOM: Room = Room {
+    settings: settings::KEYS,
+    chores: chores::CHORES,
+    at_end: &[wake::at_end],
+    init_preloaded: feed::init,
+    ..Room::EMPTY
+};

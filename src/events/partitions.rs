@@ -13,31 +13,26 @@
 
 #![allow(unsafe_code, reason = "locking tables by their ids")]
 
-use super::{Event, seal};
-use crate::base::clock::{Micros, timestamp};
+use super::settings::{AUDIT_KEEP_DAYS, EVENTS_KEEP_DAYS};
+use super::{Event, feed, seal};
+use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::error::raise;
-use crate::shared::feed;
+use crate::room::Outcome;
+use crate::server::is_background_worker;
 use agentq_core::chain::Chain;
 use agentq_core::partition::{self, DAY_US, Span};
 use pgrx::prelude::*;
 use serde_json::json;
 
-statement!(PARTITIONS, "sql/partitions.sql", [], freely);
-statement!(PARTITION_ADD, "sql/partition_add.sql", [TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID]);
-statement!(PARTITION_OIDS, "sql/partition_oids.sql", [TEXTOID, TEXTOID]);
-statement!(PARTITION_DROP, "sql/partition_drop.sql", [TEXTOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(LOG_OVER, "sql/log_over.sql", [TEXTOID], freely);
-statement!(LOG_DROP, "sql/log_drop.sql", [TEXTOID, TIMESTAMPTZOID]);
-statement!(REST_END, "sql/rest_end.sql", [TEXTOID]);
-statement!(KEYS_FORGET, "sql/keys_forget.sql", [TEXTOID, TEXTOID, INT8OID]);
+statements!("partitions.sql": PARTITIONS, PARTITION_ADD, PARTITION_OIDS, PARTITION_DROP, LOG_OVER, LOG_DROP, REST_END, KEYS_FORGET);
 
 /// Events that are sealed, and keys that are forgotten, in one run.
 const AT_MOST: i64 = 10_000;
 /// Turns of the sealer before a partition is dropped.
 const TURNS: usize = 3;
-/// What begins within so many microseconds may be written before its partition is there.
+/// An event of a time that begins within this many microseconds may be written before its partition is there.
 const SOON_US: i64 = 60_000_000;
 const UNIX_TO_SERVER_EPOCH_US: i64 = 946_684_800_000_000;
 
@@ -50,24 +45,29 @@ struct Partition {
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Kept {
-    pub changes: i64,
+struct Kept {
+    changes: i64,
     /// Whether there is more to drop.
-    pub more: bool,
+    more: bool,
 }
 
 /// Makes what is wanted, and drops what is over, one partition at a time.
-pub fn keep(db: &Db, settings: &Settings, now: Micros) -> Kept {
+pub fn keep() -> Outcome {
+    let kept = db::connect(|db| make_and_drop(db, &Settings::current(), clock::now()));
+    Outcome::and_more(kept.changes, kept.more)
+}
+
+fn make_and_drop(db: &Db, settings: &Settings, now: Micros) -> Kept {
     // A restore brings its own partitions: the engine makes none before somebody uses events.
-    if feed::is_engine() && !feed::is_used() {
+    if is_background_worker() && !feed::is_used() {
         return Kept::default();
     }
     let there = partitions(db);
     let mut kept = Kept::default();
     for chain in Chain::ALL {
         let keep_days = match chain {
-            Chain::Usual => settings.events_keep_days,
-            Chain::Audit => settings.audit_keep_days,
+            Chain::Usual => settings.number(EVENTS_KEEP_DAYS),
+            Chain::Audit => settings.number(AUDIT_KEEP_DAYS),
         };
         kept.changes += make(db, chain, &there, now, keep_days);
         let Some(horizon) = partition::horizon(now, keep_days) else { continue };
@@ -76,7 +76,7 @@ pub fn keep(db: &Db, settings: &Settings, now: Micros) -> Kept {
         kept.more |= dropped.more;
         for purpose in if chain == Chain::Audit { &["audit"][..] } else { &["event", "agent_step"] } {
             let args = [(*purpose).into(), chain.name().into(), AT_MOST.into()];
-            kept.changes += db.run(&KEYS_FORGET, &args).must::<i64>(1);
+            kept.changes += db.run(&KEYS_FORGET, &args).must_at::<i64>(1);
         }
     }
     kept
@@ -85,8 +85,8 @@ pub fn keep(db: &Db, settings: &Settings, now: Micros) -> Kept {
 fn partitions(db: &Db) -> Vec<Partition> {
     let mut there = Vec::new();
     db.run(&PARTITIONS, &[]).each(|row| {
-        let at = |column| row.must::<TimestampWithTimeZone>(column).into_inner();
-        there.push(Partition { class: row.must(1), name: row.must(2), span: Span { from: at(3), to: at(4) } });
+        let at = |column| row.must_at::<TimestampWithTimeZone>(column).into_inner();
+        there.push(Partition { class: row.must_at(1), name: row.must_at(2), span: Span { from: at(3), to: at(4) } });
     });
     there
 }
@@ -104,7 +104,7 @@ fn make(db: &Db, chain: Chain, there: &[Partition], now: Micros, keep_days: i64)
     while let Some(span) = partition::next_wanted(&spans, cursor, now, keep_days) {
         let at = |at: i64| timestamp(at - UNIX_TO_SERVER_EPOCH_US);
         let args = [chain.name().into(), at(span.from).into(), at(span.to).into()];
-        match db::attempt(|| db.run(&PARTITION_ADD, &args).must::<bool>(1)) {
+        match db::attempt(|| db.run(&PARTITION_ADD, &args).must_at::<bool>(1)) {
             Ok(true) => {
                 made += 1;
                 spans.push(span);
@@ -164,7 +164,7 @@ fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: M
 
 /// When the last event of a class happened that has no partition.
 fn rest_end(db: &Db, chain: Chain) -> Option<Micros> {
-    db.run(&REST_END, &[chain.name().into()]).get::<TimestampWithTimeZone>(1).map(|end| end.into_inner())
+    db.run(&REST_END, &[chain.name().into()]).get_at::<TimestampWithTimeZone>(1).map(|end| end.into_inner())
 }
 
 /// Seals until everything has its place that had been committed when the last turn began. False: there
@@ -182,7 +182,7 @@ fn seal_up(db: &Db) -> Option<bool> {
 /// Locks a partition against everybody, and before it the parent, as a drop does. Gives up soon.
 fn lock(db: &Db, chain: Chain, name: &str) {
     let row = db.run(&PARTITION_OIDS, &[chain.name().into(), name.into()]);
-    let tables: [Option<pg_sys::Oid>; 2] = [row.get(1), row.get(2)];
+    let tables: [Option<pg_sys::Oid>; 2] = [row.get_at(1), row.get_at(2)];
     db::with_setting(c"lock_timeout", c"200ms", || {
         for table in tables.into_iter().flatten() {
             // SAFETY: a lock by the id of a table, which is held to the end of the transaction.
@@ -192,12 +192,12 @@ fn lock(db: &Db, chain: Chain, name: &str) {
 }
 
 fn drop_log(db: &Db, chain: Chain, horizon: Micros) -> Kept {
-    if !db.run(&LOG_OVER, &[chain.name().into()]).must::<bool>(1) || !seal::hold(db) {
+    if !db.run(&LOG_OVER, &[chain.name().into()]).must_at::<bool>(1) || !seal::hold(db) {
         return Kept::default();
     }
     let dropped = db::attempt(|| {
         let row = db.run(&LOG_DROP, &[chain.name().into(), timestamp(horizon).into()]);
-        row.get::<String>(1).is_some()
+        row.get_at::<String>(1).is_some()
     });
     match dropped {
         Ok(dropped) => Kept { changes: i64::from(dropped), more: dropped },

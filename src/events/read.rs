@@ -5,25 +5,26 @@
 //! sealed does not wait, since others see it, and can seal again, when its statement is over.
 
 use super::emit::id;
-use super::seal;
+use super::{feed, seal};
 use crate::base::clock;
 use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
+use crate::server::has_fixed_snapshot;
 use crate::shared::process::sleep;
-use crate::shared::{feed, seats};
+use crate::shared::seats;
 use agentq_core::Refusal;
 use agentq_core::event::{self, Filter};
 use pgrx::Uuid;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 
-statement!(READ, "sql/read.sql", [INT8OID, INT8OID, TEXTARRAYOID, TEXTARRAYOID, TEXTOID, UUIDOID, INT8OID]);
+statements!("read.sql": READ);
 
 /// The longest wait, in microseconds. Meanwhile the caller's statement holds a snapshot.
 const LONGEST_WAIT_US: i64 = 60_000_000;
-/// A reader that waits looks again after so long, in microseconds.
+/// A reader that waits looks again this often, in microseconds.
 const LOOK_EVERY_US: i64 = 50_000;
 const MUCH_WORK_US: i64 = 200_000;
 /// Places that a reader with a filter looks through at once, and how often in one call.
@@ -101,7 +102,7 @@ impl Query {
                     page.into(),
                 ];
                 let row = db.run(&READ, &args);
-                ((row.must::<i64>(1), row.get::<i64>(2), row.must::<Jsonb>(3).beyond_connection()), false)
+                ((row.must_at::<i64>(1), row.get_at::<i64>(2), row.must_at::<Jsonb>(3).beyond_connection()), false)
             });
             pages += 1;
             match seen {
@@ -138,7 +139,7 @@ fn check_wait(wait: &Interval) -> Result<i64, Refusal> {
             "A reader that waits keeps vacuum back: wait for a while, and then call again.",
         ));
     }
-    if micros > 0 && db::has_fixed_snapshot() {
+    if micros > 0 && has_fixed_snapshot() {
         return Err(Refusal::new(
             "a reader cannot wait in a transaction of REPEATABLE READ or SERIALIZABLE, which never sees new events",
             "Leave out p_wait, or read under READ COMMITTED.",

@@ -11,41 +11,20 @@
 //! are gone through once for those that have no place; and as numbers of the past may come again, events
 //! up to the highest of them are looked up in the log before they get a place.
 
-#![allow(unsafe_code, reason = "reading states of the server")]
-
+use super::feed;
 use super::log::LAST_SEQ;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
-use crate::db::{self, Db, Rows, statement};
-use crate::shared::{feed, my_database};
+use crate::db::{self, Db, Rows, statements};
+use crate::room::Outcome;
+use crate::server;
 use agentq_core::chain::{Body, Chain, End, Hash, Head};
 use agentq_core::snapshot::Snapshot;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statement!(SEAL_LOCK, "sql/seal_lock.sql", []);
-statement!(SEAL_ANY, "sql/seal_any.sql", [TEXTOID]);
-statement!(SEAL_ORIGIN, "sql/seal_origin.sql", []);
-statement!(SEAL_BEGIN, "sql/seal_begin.sql", []);
-statement!(SEAL_SNAPSHOT, "sql/seal_snapshot.sql", []);
-statement!(SEAL_WRITERS, "sql/seal_writers.sql", [TEXTARRAYOID]);
-statement!(SEAL_NEXT, "sql/seal_next.sql", [TEXTOID, TEXTOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, INT8OID]);
-statement!(SEAL_LAST_XID, "sql/seal_last_xid.sql", []);
-statement!(
-    SEAL_PLACES,
-    "sql/seal_places.sql",
-    [INT8ARRAYOID, TEXTARRAYOID, INT8ARRAYOID, UUIDARRAYOID, TIMESTAMPTZARRAYOID, TEXTARRAYOID, TEXTARRAYOID]
-);
-statement!(
-    SEAL_SAVE,
-    "sql/seal_save.sql",
-    [INT8OID, TEXTOID, TEXTOID, BOOLOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]
-);
-statement!(CHAIN, "sql/chain.sql", [TEXTOID]);
-statement!(CHAIN_SAVE, "sql/chain_save.sql", [TEXTOID, INT8OID, INT8OID, TEXTOID]);
-statement!(SEAL_TELL, "sql/seal_tell.sql", [TEXTOID, TEXTOID]);
-statement!(LOG_ADD, "sql/log_add.sql", [TEXTOID, INT8OID, INT8OID]);
+statements!("seal.sql": SEAL_LOCK, SEAL_ANY, SEAL_ORIGIN, SEAL_BEGIN, SEAL_SNAPSHOT, SEAL_WRITERS, SEAL_NEXT, SEAL_LAST_XID, SEAL_PLACES, SEAL_SAVE, CHAIN, CHAIN_SAVE, SEAL_TELL, LOG_ADD);
 
 /// Where listeners hear of events.
 const CHANNEL: &str = "agentq_event";
@@ -53,7 +32,7 @@ const CHANNEL: &str = "agentq_event";
 pub const AT_MOST: i64 = 2_000;
 /// Places in one part of the log.
 pub const PART: i64 = 1_000_000;
-/// A snapshot that brought nothing new is kept after so long, in microseconds, so that the list of
+/// A snapshot that brought nothing new is kept after this long, in microseconds, so that the list of
 /// transactions to ask for stays short.
 const KEEP_EVERY_US: i64 = 10_000_000;
 /// Beyond every transaction.
@@ -87,7 +66,7 @@ struct State {
 }
 
 /// An event without a place.
-struct Found {
+struct Unsealed {
     xid: String,
     event_id: Uuid,
     event_at: TimestampWithTimeZone,
@@ -97,25 +76,24 @@ struct Found {
 
 /// Whose transactions the numbers of this database mean.
 fn origin() -> String {
-    // SAFETY: reads what the server was made with.
-    format!("{} {}", unsafe { pg_sys::GetSystemIdentifier() }, my_database())
+    format!("{} {}", server::system_identifier(), server::my_database())
 }
 
 /// Whether this session may seal what it reads: one that changes things, sees what others have
 /// committed, and keeps no lock beyond its statement.
 pub fn may_be_done_here() -> bool {
-    // SAFETY: plain variables of the server's.
-    let (read_only, isolation) = unsafe { (pg_sys::XactReadOnly, pg_sys::XactIsoLevel) };
-    !read_only
-        && isolation < pg_sys::XACT_REPEATABLE_READ as i32
-        && !db::is_on_standby()
-        && !db::is_in_transaction_block()
+    !server::is_read_only() && sees_others() && !server::is_on_standby() && !server::is_in_transaction_block()
 }
 
 /// Whether a statement sees what others have committed before it began.
 pub fn sees_others() -> bool {
-    // SAFETY: a plain variable of the server's.
-    unsafe { pg_sys::XactIsoLevel < pg_sys::XACT_REPEATABLE_READ as i32 }
+    !server::has_fixed_snapshot()
+}
+
+/// One turn of the engine's: gives places to the next events.
+pub fn turn() -> Outcome {
+    let sealed = db::connect(|db| seal(db, AT_MOST));
+    sealed.map_or_else(Outcome::default, |turn| Outcome::and_more(turn.count, turn.more))
 }
 
 /// Gives places to the next events. None: someone else is at it, or this is not the time.
@@ -123,12 +101,12 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     let origin = origin();
     // A database that is being restored is left alone by the engine until somebody uses it: a place
     // given too early would be in the way of those that are to come.
-    if feed::is_engine() && !feed::is_used() {
+    if server::is_background_worker() && !feed::is_used() {
         return None;
     }
     // Mostly there is nothing, and then nothing is locked or written.
     let any = db.run(&SEAL_ANY, &[origin.as_str().into()]);
-    if !any.is_empty() && !any.must::<bool>(1) {
+    if !any.is_empty() && !any.must_at::<bool>(1) {
         return Some(Sealed { count: 0, more: false, moved: false, fresh: true });
     }
     let mut state = lock(db)?;
@@ -179,7 +157,7 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
 /// The transactions that have ended by now, of which this one is none.
 fn snapshot(db: &Db) -> String {
     let row = db.run(&SEAL_SNAPSHOT, &[]);
-    let (now, me): (String, String) = (row.must(1), row.must(2));
+    let (now, me): (String, String) = (row.must_at(1), row.must_at(2));
     match (Snapshot::read(&now), me.parse()) {
         (Some(snapshot), Ok(me)) => snapshot.without(me).to_string(),
         _ => now,
@@ -190,7 +168,7 @@ fn snapshot(db: &Db) -> String {
 /// it begins, which is never in the middle of a restore.
 pub fn resume(db: &Db) {
     let row = db.run(&SEAL_ORIGIN, &[]);
-    if !row.is_empty() && row.must::<String>(1) == origin() {
+    if !row.is_empty() && row.must_at::<String>(1) == origin() {
         feed::go_on();
     }
 }
@@ -215,15 +193,15 @@ fn lock(db: &Db) -> Option<State> {
         row = db.run(&SEAL_LOCK, &[]);
     }
     (!row.is_empty()).then(|| State {
-        last_seq: row.must(1),
-        sealed: row.get(2),
-        target: row.get(3),
-        adopting: row.must(4),
-        at_xid: row.must(5),
-        at_event: row.must(6),
-        foreign_to: row.must(7),
-        origin: row.must(8),
-        updated_at: row.must::<TimestampWithTimeZone>(9).into_inner(),
+        last_seq: row.must_at(1),
+        sealed: row.get_at(2),
+        target: row.get_at(3),
+        adopting: row.must_at(4),
+        at_xid: row.must_at(5),
+        at_event: row.must_at(6),
+        foreign_to: row.must_at(7),
+        origin: row.must_at(8),
+        updated_at: row.must_at::<TimestampWithTimeZone>(9).into_inner(),
     })
 }
 
@@ -238,23 +216,23 @@ impl State {
     fn finish(&mut self, db: &Db) -> bool {
         if self.adopting {
             let last = db.run(&SEAL_LAST_XID, &[]);
-            self.foreign_to = if last.is_empty() { "0".to_owned() } else { last.must(1) };
+            self.foreign_to = if last.is_empty() { "0".to_owned() } else { last.must_at(1) };
         }
         self.sealed = self.target.take();
         std::mem::take(&mut self.adopting)
     }
 
     /// The next events without a place, in the order in which they get it.
-    fn next(&self, db: &Db, at_most: i64) -> Vec<Found> {
+    fn next(&self, db: &Db, at_most: i64) -> Vec<Unsealed> {
         let target = self.target.as_deref().unwrap_or_default();
         let mut found = Vec::new();
-        let read = |from: &str, to: &str, seen: &str, foreign: &str, found: &mut Vec<Found>| {
+        let read = |from: &str, to: &str, seen: &str, foreign: &str, found: &mut Vec<Unsealed>| {
             let left = at_most - found.len() as i64;
             if left > 0 {
                 let (at_xid, at_event) = (self.at_xid.as_str(), self.at_event);
                 let args =
                     [from.into(), to.into(), at_xid.into(), at_event.into(), seen.into(), foreign.into(), left.into()];
-                db.run(&SEAL_NEXT, &args).each(|row| found.push(Found::read(row)));
+                db.run(&SEAL_NEXT, &args).each(|row| found.push(Unsealed::read(row)));
             }
         };
         if self.adopting {
@@ -268,7 +246,7 @@ impl State {
             now.ended_since(&sealed).iter().filter(|xid| **xid >= at).map(u64::to_string).collect();
         if !ended.is_empty() {
             let mut writers: Vec<u64> = Vec::new();
-            db.run(&SEAL_WRITERS, &[ended.into()]).each(|row| writers.extend(row.must::<String>(1).parse::<u64>()));
+            db.run(&SEAL_WRITERS, &[ended.into()]).each(|row| writers.extend(row.must_at::<String>(1).parse::<u64>()));
             for xid in writers {
                 read(&xid.to_string(), &(xid + 1).to_string(), target, &self.foreign_to, &mut found);
             }
@@ -296,10 +274,16 @@ impl State {
     }
 }
 
-impl Found {
-    fn read(row: &Rows) -> Found {
-        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must(2), row.must(3));
-        Found { xid: row.must(1), event_id, event_at, head: head(event_id, event_at, row.must(4)), body: body(row, 5) }
+impl Unsealed {
+    fn read(row: &Rows) -> Unsealed {
+        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must_at(2), row.must_at(3));
+        Unsealed {
+            xid: row.must_at(1),
+            event_id,
+            event_at,
+            head: head(event_id, event_at, row.must_at(4)),
+            body: body(row, 5),
+        }
     }
 }
 
@@ -312,16 +296,16 @@ pub fn head(event_id: Uuid, event_at: TimestampWithTimeZone, purpose: String) ->
 
 /// The rest of an event, from this column on.
 pub fn body(row: &Rows, column: usize) -> Body {
-    let id = |column| row.get::<Uuid>(column).map(|id| id.to_string());
+    let id = |column| row.get_at::<Uuid>(column).map(|id| id.to_string());
     Body {
-        event_kind: row.must(column),
-        subject: row.must(column + 1),
-        payload: row.must(column + 2),
-        source: row.get(column + 3),
-        tags: row.get(column + 4).unwrap_or_default(),
-        dedupe_key: row.get(column + 5),
+        event_kind: row.must_at(column),
+        subject: row.must_at(column + 1),
+        payload: row.must_at(column + 2),
+        source: row.get_at(column + 3),
+        tags: row.get_at(column + 4).unwrap_or_default(),
+        dedupe_key: row.get_at(column + 5),
         correlation_id: id(column + 6),
-        trace_id: row.get(column + 7),
+        trace_id: row.get_at(column + 7),
         mission_id: id(column + 8),
     }
 }
@@ -351,17 +335,17 @@ pub fn stand(db: &Db, chain: Chain) -> Stand {
         let nothing = End::of_nothing(chain);
         return Stand { last_seq: 0, end: nothing.clone(), before_first: nothing, dropped_before: Micros::MIN };
     }
-    let hash = |column| row.get::<String>(column).and_then(|text| unhex(&text)).unwrap_or_else(|| chain.genesis());
+    let hash = |column| row.get_at::<String>(column).and_then(|text| unhex(&text)).unwrap_or_else(|| chain.genesis());
     Stand {
-        last_seq: row.must(1),
-        end: End { place: row.must(2), hash: hash(3) },
-        before_first: End { place: row.must::<i64>(4) - 1, hash: hash(5) },
-        dropped_before: row.must::<TimestampWithTimeZone>(6).into_inner(),
+        last_seq: row.must_at(1),
+        end: End { place: row.must_at(2), hash: hash(3) },
+        before_first: End { place: row.must_at::<i64>(4) - 1, hash: hash(5) },
+        dropped_before: row.must_at::<TimestampWithTimeZone>(6).into_inner(),
     }
 }
 
 /// Writes the places of these events down.
-fn place(db: &Db, state: &mut State, found: &[Found]) {
+fn place(db: &Db, state: &mut State, found: &[Unsealed]) {
     if found.is_empty() {
         return;
     }
@@ -396,5 +380,5 @@ fn place(db: &Db, state: &mut State, found: &[Found]) {
 /// The last place that was given.
 pub fn last_seq(db: &Db) -> i64 {
     let row = db.run(&LAST_SEQ, &[]);
-    if row.is_empty() { 0 } else { row.must(1) }
+    if row.is_empty() { 0 } else { row.must_at(1) }
 }

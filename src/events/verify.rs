@@ -7,7 +7,7 @@
 use super::seal::{self, Stand, body, head, unhex};
 use crate::base::clock::Micros;
 use crate::base::clock::timestamp;
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::error::OrRaise;
 use crate::json::Jsonb;
 use agentq_core::Refusal;
@@ -16,11 +16,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statement!(VERIFY_PAGE, "sql/verify_page.sql", [INT8OID, INT8OID, INT8OID]);
-statement!(VERIFY_BEFORE, "sql/verify_before.sql", [INT8OID, TEXTOID]);
-statement!(VERIFY_FIND, "sql/verify_find.sql", [UUIDOID]);
-statement!(VERIFY_BEYOND, "sql/verify_beyond.sql", []);
-statement!(VERIFY_STRAY, "sql/verify_stray.sql", [TIMESTAMPTZOID, TIMESTAMPTZOID], freely);
+statements!("verify.sql": VERIFY_PAGE, VERIFY_BEFORE, VERIFY_FIND, VERIFY_BEYOND, VERIFY_STRAY);
 
 /// Rows that are looked at together.
 const PAGE: i64 = 1_000;
@@ -115,18 +111,18 @@ fn end_before(db: &Db, chain: Chain, stand: &Stand, from: Option<i64>) -> End {
     if row.is_empty() {
         return stand.before_first.clone();
     }
-    End { place: row.must(1), hash: row.get::<String>(2).and_then(|text| unhex(&text)).unwrap_or_default() }
+    End { place: row.must_at(1), hash: row.get_at::<String>(2).and_then(|text| unhex(&text)).unwrap_or_default() }
 }
 
 fn page(db: &Db, after: i64, to: i64) -> Vec<Row> {
     let mut rows = Vec::new();
     db.run(&VERIFY_PAGE, &[after.into(), to.into(), PAGE.into()]).each(|row| {
-        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must(3), row.must(4));
-        let head = head(event_id, event_at, row.must(5));
-        let hash = |column| row.get::<String>(column).and_then(|text| unhex(&text)).unwrap_or_default();
+        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must_at(3), row.must_at(4));
+        let head = head(event_id, event_at, row.must_at(5));
+        let hash = |column| row.get_at::<String>(column).and_then(|text| unhex(&text)).unwrap_or_default();
         rows.push(Row {
-            digest: row.get::<String>(8).map(|_| chain::digest(&head, &body(row, 8))),
-            link: Link { seq: row.must(1), place: row.must(2), head, digest: hash(6), hash: hash(7) },
+            digest: row.get_at::<String>(8).map(|_| chain::digest(&head, &body(row, 8))),
+            link: Link { seq: row.must_at(1), place: row.must_at(2), head, digest: hash(6), hash: hash(7) },
             event_id,
             event_at: event_at.into_inner(),
         });
@@ -209,13 +205,13 @@ fn at_the_end(db: &Db, whole: bool, last: i64, ends: &[End; 2], stands: &[Stand;
     if beyond.is_empty() {
         return None;
     }
-    let seq: i64 = beyond.must(1);
+    let seq: i64 = beyond.must_at(1);
     Some(Trouble {
         fault: Fault::Inserted,
         place: "log",
         seq: Some(seq),
-        event_id: beyond.get(2),
-        chain: Chain::of(&beyond.must::<String>(3)),
+        event_id: beyond.get_at(2),
+        chain: Chain::of(&beyond.must_at::<String>(3)),
         message: format!("the row of the log at place {seq} comes after the last that was sealed"),
     })
 }
@@ -227,8 +223,8 @@ fn stray(db: &Db, from: Option<TimestampWithTimeZone>, to: Option<TimestampWithT
         fault: Fault::Inserted,
         place: "event",
         seq: None,
-        event_id: row.get(1),
-        chain: Chain::of(&row.must::<String>(2)),
+        event_id: row.get_at(1),
+        chain: Chain::of(&row.must_at::<String>(2)),
         message: "an event was put in beside the log, or its row of the log is gone".to_owned(),
     })
 }

@@ -5,46 +5,24 @@
 //! token; when the lease has run out, or the attempt of its job has ended, another may take over, and the first one's
 //! token fits no longer. Locks: the lease of the job, if one is named, then the action's row.
 
-use super::record;
+use super::step_rows;
 use super::steps::{self, STEP_RUNS};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::base::text::shorten;
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required, run_again};
 use crate::json::Jsonb;
-use crate::queue::{answer, finish, held};
+use crate::queue::answer;
+use crate::queue::ends::lease;
+use crate::queue::rules::Rulebook;
 use agentq_core::steps::Inputs;
 use agentq_core::{Refusal, canonical, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(
-    ACTION_BEGIN,
-    "sql/action_begin.sql",
-    [TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, UUIDOID, UUIDOID, UUIDOID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8OID]
-);
-statement!(ACTION_LOCK, "sql/action_lock.sql", [TEXTOID]);
-statement!(
-    ACTION_WIN,
-    "sql/action_win.sql",
-    [
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        JSONBOID,
-        TEXTOID,
-        UUIDOID,
-        UUIDOID,
-        UUIDOID,
-        TIMESTAMPTZOID,
-        FLOAT8OID,
-        FLOAT8OID,
-        BOOLOID
-    ]
-);
-statement!(ACTION_END, "sql/action_end.sql", [TEXTOID, TIMESTAMPTZOID, JSONBOID, TEXTOID]);
+statements!("actions.sql": ACTION_BEGIN, ACTION_LOCK, ACTION_WIN, ACTION_END);
 
 /// Seconds for which a result is kept, unless the winner says otherwise.
 const KEPT_SECONDS: f64 = 604_800.0;
@@ -84,20 +62,20 @@ impl Action {
         if row.is_empty() {
             return None;
         }
-        let at = |column| row.get::<TimestampWithTimeZone>(column).map(TimestampWithTimeZone::into_inner);
+        let at = |column| row.get_at::<TimestampWithTimeZone>(column).map(TimestampWithTimeZone::into_inner);
         Some(Action {
-            kind: row.must(1),
-            inputs_hash: row.must(2),
-            inputs_keys: row.get(3),
-            status: row.must(4),
-            holder: row.must(5),
-            token: row.must(6),
-            attempts: row.must(7),
+            kind: row.must_at(1),
+            inputs_hash: row.must_at(2),
+            inputs_keys: row.get_at(3),
+            status: row.must_at(4),
+            holder: row.must_at(5),
+            token: row.must_at(6),
+            attempts: row.must_at(7),
             lease_until: at(8).unwrap_or_default(),
             executed_at: at(9),
             expires_at: at(10).unwrap_or_default(),
-            result: row.get(11),
-            job: row.get(12).zip(row.get(13)),
+            result: row.get_at(11),
+            job: row.get_at(12).zip(row.get_at(13)),
         })
     }
 
@@ -117,11 +95,11 @@ fn fn_action_begin(
     p_holder: default!(Option<&str>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|settings| {
-        let begin = Begin::read(settings, p_key, p_type, p_inputs, p_holder, p_options).or_raise();
+    answer::if_on(|rules| {
+        let begin = Begin::read(rules, p_key, p_type, p_inputs, p_holder, p_options).or_raise();
         db::answer(|db| {
             if let Some((job_id, token)) = begin.job
-                && held::keep(db, job_id, None, Some(token)).is_none()
+                && lease::keep(db, job_id, None, Some(token)).is_none()
             {
                 return answer::lease_lost(db, job_id);
             }
@@ -132,7 +110,7 @@ fn fn_action_begin(
 
 impl<'a> Begin<'a> {
     fn read(
-        settings: &Settings,
+        rules: &Rulebook,
         key: Option<&'a str>,
         kind: Option<&'a str>,
         inputs: Option<Jsonb>,
@@ -177,7 +155,7 @@ impl<'a> Begin<'a> {
             kind: input::name("p_type", required("p_type", kind), input::LONGEST_NAME)?,
             inputs: steps::inputs(inputs)?,
             holder,
-            lease_seconds: lease.unwrap_or_else(|| f64::from(settings.lease_seconds)),
+            lease_seconds: lease.unwrap_or_else(|| f64::from(rules.lease_seconds)),
             ttl: ttl.unwrap_or(KEPT_SECONDS),
             job: job_id.zip(token),
         })
@@ -224,7 +202,7 @@ impl<'a> Begin<'a> {
         args.push(forgotten.into());
         let row = db.run(&ACTION_WIN, &args);
         let from = (action.status == "in_progress" && !forgotten).then_some(action.holder.as_str());
-        self.won(token, row.must(1), row.must(2), from)
+        self.won(token, row.must_at(1), row.must_at(2), from)
     }
 
     fn check_same(&self, action: &Action) -> Result<(), Refusal> {
@@ -260,7 +238,7 @@ impl<'a> Begin<'a> {
 
     fn add(&self, db: &Db, token: Uuid, now: Micros) -> Option<TimestampWithTimeZone> {
         let row = db.run(&ACTION_BEGIN, &self.args(token, now));
-        (!row.is_empty()).then(|| row.must(1))
+        (!row.is_empty()).then(|| row.must_at(1))
     }
 
     fn won(&self, token: Uuid, until: TimestampWithTimeZone, attempt: i32, from: Option<&str>) -> Jsonb {
@@ -279,8 +257,8 @@ fn fn_action_finish(
     p_result: default!(Option<Jsonb>, "NULL"),
     p_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|settings| {
-        p_result.into_iter().for_each(|result| record::check_size(settings, "p_result", result).or_raise());
+    answer::if_on(|rules| {
+        p_result.into_iter().for_each(|result| step_rows::check_size(rules, "p_result", result).or_raise());
         end(required("p_key", p_key), p_holder, p_token, Ok(p_result))
     })
 }
@@ -293,8 +271,8 @@ fn fn_action_fail(
     p_error: default!(Option<&str>, "NULL"),
     p_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|_| {
-        let error = p_error.filter(|error| !error.trim().is_empty()).map_or("no error was given", finish::shorten);
+    answer::if_on(|_| {
+        let error = p_error.filter(|error| !error.trim().is_empty()).map_or("no error was given", shorten);
         end(required("p_key", p_key), p_holder, p_token, Err(error))
     })
 }
@@ -331,7 +309,7 @@ fn end(key: &str, holder: Option<&str>, token: Option<Uuid>, ended: Result<Optio
         };
         let now = timestamp(clock::now());
         let row = db.run(&ACTION_END, &[key.into(), now.into(), result.into(), error.into()]);
-        let expires_at: TimestampWithTimeZone = row.must(1);
+        let expires_at: TimestampWithTimeZone = row.must_at(1);
         Jsonb::from_value(
             json!({"ok": true, "code": code, "action_key": key, "again": false, "expires_at": expires_at}),
         )

@@ -4,15 +4,16 @@
 
 use super::steps::with_lease;
 use crate::base::clock;
-use crate::db::{self, statement};
+use crate::db::{self, statements};
 use crate::error::{OrRaise, required, unknown_job};
 use crate::json::Jsonb;
-use crate::queue::{answer, held};
+use crate::queue::answer;
+use crate::queue::ends::lease;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(CHECKPOINT_LOAD, "sql/checkpoint_load.sql", [UUIDOID]);
+statements!("checkpoints.sql": CHECKPOINT_LOAD);
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -23,10 +24,10 @@ fn fn_checkpoint_save(
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
     let checkpoint = required("p_checkpoint", p_checkpoint);
-    with_lease(p_job_id, p_lease_owner, p_lease_token, |db, settings, job_id, kept| {
-        held::check_checkpoint(settings, checkpoint).or_raise();
+    with_lease(p_job_id, p_lease_owner, p_lease_token, |db, rules, job_id, kept| {
+        lease::check_checkpoint(rules, checkpoint).or_raise();
         let now = clock::now();
-        held::save_checkpoint(db, job_id, checkpoint, now);
+        lease::save_checkpoint(db, job_id, checkpoint, now);
         Jsonb::from_value(json!({
             "ok": true, "code": "saved", "job_id": job_id.to_string(), "saved_at": clock::timestamp(now),
             "bytes": checkpoint.size(), "cancel_requested": kept.cancel_requested,
@@ -41,7 +42,7 @@ fn fn_checkpoint_load(p_job_id: Option<Uuid>) -> Jsonb {
     db::answer(|db| {
         let row = db.run(&CHECKPOINT_LOAD, &[job_id.into()]);
         if !row.is_empty() {
-            return row.must(1);
+            return row.must_at(1);
         }
         answer::state_of(db, job_id).unwrap_or_else(|| unknown_job(job_id));
         Jsonb::from_value(json!({

@@ -2,21 +2,35 @@
 //!
 //! Promise: a crash costs at most the step in flight.
 
-pub mod actions;
-pub mod checkpoints;
-pub mod effects;
-pub mod leftovers;
+mod actions;
+mod checkpoints;
+mod chores;
+mod effects;
 pub mod missions;
-pub mod record;
-pub mod signals;
-pub mod sleep;
-pub mod steps;
+mod orphans;
+mod settings;
+mod signals;
+mod sleep;
+mod step_rows;
+mod steps;
 
-use crate::queue::replay::{self, Steps};
+use crate::db::statements;
+use crate::queue::redrive::replay::{self, Steps};
+use crate::room::Room;
+
+statements!("flow.sql": EXPIRE_ACTION, EXPIRE_SIGNAL);
+
+pub static ROOM: Room = Room {
+    settings: settings::KEYS,
+    chores: chores::CHORES,
+    expiring: &[&EXPIRE_ACTION, &EXPIRE_SIGNAL],
+    init,
+    ..Room::EMPTY
+};
 
 /// Tells the queue what this room knows of jobs.
-pub fn init() {
-    replay::know_steps(Steps { recorded: record::recorded, take_over: record::take_over });
+fn init() {
+    replay::know_steps(Steps { recorded: step_rows::recorded, take_over: step_rows::take_over });
     missions::init();
     effects::init();
 }

@@ -5,16 +5,19 @@
 //! comes next. What a wait got is kept as a step of its job. Locks: for a wait the lease, the channel, the row of the step,
 //! then what giving a job back takes; for a sender the channel, the row of the step, then the sleeping job if nobody has it.
 
-use super::record::{self, Wanted};
 use super::sleep::check_wait;
+use super::step_rows::{self, Wanted};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
-use crate::queue::nap::{self, Woken};
-use crate::queue::settle::Held;
-use crate::queue::{answer, held, limits};
+use crate::queue::answer;
+use crate::queue::ends::dormant::{self, Woken};
+use crate::queue::ends::lease;
+use crate::queue::storage::LockedLease;
+use crate::queue::storage::lock_against_rule_change;
+use crate::server;
 use crate::shared::process;
 use agentq_core::steps::{Inputs, LONGEST_NAME, Next, Options};
 use agentq_core::{Refusal, input, payload};
@@ -23,22 +26,7 @@ use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(CHANNEL_LOCK, "sql/channel_lock.sql", [TEXTOID, TEXTOID]);
-statement!(CHANNEL_FREE, "sql/channel_free.sql", [TEXTOID, TEXTOID]);
-statement!(
-    SIGNAL_ADD,
-    "sql/signal_add.sql",
-    [UUIDOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, FLOAT8OID]
-);
-statement!(SIGNAL_KNOWN, "sql/signal_known.sql", [TEXTOID, TEXTOID, TEXTOID]);
-statement!(SIGNAL_FORGET, "sql/signal_forget.sql", [TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(SIGNAL_TAKE, "sql/signal_take.sql", [TEXTOID, TEXTOID, TIMESTAMPTZOID, UUIDOID]);
-statement!(SIGNAL_GIVE, "sql/signal_give.sql", [UUIDOID, UUIDOID, TIMESTAMPTZOID, BOOLOID]);
-statement!(SIGNAL_THERE, "sql/signal_there.sql", [TEXTOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(WAIT_REGISTER, "sql/wait_register.sql", [UUIDOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, TIMESTAMPTZOID]);
-statement!(WAIT_GONE, "sql/wait_gone.sql", [UUIDOID]);
-statement!(WAIT_OLDEST, "sql/wait_oldest.sql", [TEXTOID, TEXTOID]);
-statement!(STEP_IS_DONE, "sql/step_is_done.sql", [UUIDOID, TEXTOID, INT4OID]);
+statements!("signals.sql": CHANNEL_LOCK, CHANNEL_FREE, SIGNAL_ADD, SIGNAL_KNOWN, SIGNAL_FORGET, SIGNAL_TAKE, SIGNAL_GIVE, SIGNAL_THERE, WAIT_REGISTER, WAIT_GONE, WAIT_OLDEST, STEP_IS_DONE);
 
 /// Seconds for which a signal that nobody takes is kept, unless its sender says otherwise.
 const KEPT_SECONDS: f64 = 604_800.0;
@@ -61,16 +49,16 @@ fn fn_signal_send(
     p_payload: default!(Option<Jsonb>, "'{}'"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|settings| {
+    answer::if_on(|rules| {
         let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
         let key = key_of(p_key).or_raise();
         let payload = p_payload.unwrap_or_else(Jsonb::empty_object);
-        record::check_size(settings, "p_payload", payload).or_raise();
+        step_rows::check_size(rules, "p_payload", payload).or_raise();
         let options = p_options.map(|o| o.parse("p_options").or_raise()).unwrap_or_else(|| json!({}));
         let (dedupe_key, ttl) = read_options(&options).or_raise();
         db::answer(|db| {
             // A change of limits is waited for before anything else is locked: it may wait for a wait of this channel.
-            limits::hold_still();
+            lock_against_rule_change();
             db.run(&CHANNEL_LOCK, &[name.into(), key.into()]);
             let now = clock::now();
             if let Some(dedupe) = dedupe_key {
@@ -79,8 +67,8 @@ fn fn_signal_send(
                 if !known.is_empty() {
                     return Jsonb::from_value(json!({
                         "ok": true, "code": "duplicate", "duplicate": true, "name": name, "key": key,
-                        "signal_id": known.must::<Uuid>(1).to_string(),
-                        "delivered_to": known.get::<Uuid>(2).map(|job| job.to_string()),
+                        "signal_id": known.must_at::<Uuid>(1).to_string(),
+                        "delivered_to": known.get_at::<Uuid>(2).map(|job| job.to_string()),
                     }));
                 }
             }
@@ -95,7 +83,7 @@ fn fn_signal_send(
                 by.as_str().into(),
                 ttl.into(),
             ];
-            let expires_at: TimestampWithTimeZone = db.run(&SIGNAL_ADD, &args).must(1);
+            let expires_at: TimestampWithTimeZone = db.run(&SIGNAL_ADD, &args).must_at(1);
             let result = what_came(id, timestamp(now), &by, payload);
             let job = deliver(db, name, key, id, result, now);
             Jsonb::from_value(json!({
@@ -133,12 +121,12 @@ fn deliver(db: &Db, name: &str, key: &str, id: Uuid, result: Jsonb, now: Micros)
             return None;
         }
         // One that has been cancelled, or has ended otherwise, waits no longer.
-        if !row.must::<bool>(4) {
+        if !row.must_at::<bool>(4) {
             continue;
         }
-        let (job_id, step, occurrence): (Uuid, String, i32) = (row.must(1), row.must(2), row.must(3));
-        record::end(db, job_id, &step, occurrence, Ok(Some(result)), now);
-        let busy = nap::wake(db, job_id, now) == Woken::Busy;
+        let (job_id, step, occurrence): (Uuid, String, i32) = (row.must_at(1), row.must_at(2), row.must_at(3));
+        step_rows::end(db, job_id, &step, occurrence, Ok(Some(result)), now);
+        let busy = dormant::wake(db, job_id, now) == Woken::Busy;
         db.run(&SIGNAL_GIVE, &[id.into(), job_id.into(), timestamp(now).into(), busy.into()]);
         db.run(&CHANNEL_FREE, &[name.into(), key.into()]);
         return Some(job_id);
@@ -164,7 +152,7 @@ fn fn_signal_wait(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|_| {
+    answer::if_on(|_| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);
         let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
@@ -182,7 +170,7 @@ fn fn_signal_wait(
         let inputs = Inputs::of(&json!({"signal": name, "key": key}));
         db::answer(|db| {
             // Nothing is locked while it looks: a cancel does not wait for it.
-            let Some(token) = held::token_of(db, job_id, owner, p_lease_token) else {
+            let Some(token) = lease::token_of(db, job_id, owner, p_lease_token) else {
                 return answer::lease_lost(db, job_id);
             };
             let wanted = Wanted {
@@ -198,7 +186,7 @@ fn fn_signal_wait(
             if let Some(seconds) = in_server {
                 wait.look(db, job_id, occurrence, (seconds * 1e6) as i64);
             }
-            let Some(held) = Held::lock(db, job_id, Some(owner), Some(token)) else {
+            let Some(held) = LockedLease::lock(db, job_id, Some(owner), Some(token)) else {
                 return answer::lease_lost(db, job_id);
             };
             wait.run(db, &held, &wanted, occurrence)
@@ -224,7 +212,7 @@ impl Wait<'_> {
         let deadline = clock::real_now() + wait_us;
         let mut pause = FIRST_PAUSE_US;
         // With one snapshot for the whole transaction nothing new would ever be seen.
-        while !db::has_fixed_snapshot() && !self.has_come(db, job_id, occurrence) {
+        while !server::has_fixed_snapshot() && !self.has_come(db, job_id, occurrence) {
             let left = deadline - clock::real_now();
             if left <= 0 {
                 return;
@@ -234,7 +222,7 @@ impl Wait<'_> {
         }
     }
 
-    fn run(&self, db: &Db, held: &Held, wanted: &Wanted<'_>, occurrence: i32) -> Jsonb {
+    fn run(&self, db: &Db, held: &LockedLease, wanted: &Wanted<'_>, occurrence: i32) -> Jsonb {
         let job_id = wanted.job_id;
         // What was got before is given again, and needs no channel.
         if !self.is_over(db, job_id, occurrence) {
@@ -247,7 +235,7 @@ impl Wait<'_> {
         }
         let taken = db.run(&SIGNAL_TAKE, &[self.name.into(), self.key.into(), timestamp(now).into(), job_id.into()]);
         if !taken.is_empty() {
-            let result = what_came(taken.must(1), taken.must(3), &taken.must::<String>(4), taken.must(2));
+            let result = what_came(taken.must_at(1), taken.must_at(3), &taken.must_at::<String>(4), taken.must_at(2));
             return self.end(db, job_id, occurrence, result, now);
         }
         if step.until.is_some_and(|until| until <= now) {
@@ -266,12 +254,13 @@ impl Wait<'_> {
     }
 
     /// Puts the job to sleep until a signal or its time comes.
-    fn rest(&self, db: &Db, held: &Held, until: Option<Micros>, occurrence: i32, now: Micros) -> Jsonb {
+    fn rest(&self, db: &Db, held: &LockedLease, until: Option<Micros>, occurrence: i32, now: Micros) -> Jsonb {
         let of = if self.key.is_empty() { String::new() } else { format!(" with the key {}", self.key) };
         let why = json!({"gate": "signal", "message": format!("it waits for the signal {}{of}", self.name),
             "signal": self.name, "key": self.key, "step": self.step,
             "hint": "Send it with fn_signal_send."});
-        if let Some(cancelled) = nap::rest_until(db, held, "waiting", until.unwrap_or(nap::FOR_EVER), why, now) {
+        if let Some(cancelled) = dormant::rest_until(db, held, "waiting", until.unwrap_or(dormant::FOR_EVER), why, now)
+        {
             db.run(&WAIT_GONE, &[held.place.job_id.into()]);
             return cancelled;
         }
@@ -284,7 +273,7 @@ impl Wait<'_> {
     }
 
     fn end(&self, db: &Db, job_id: Uuid, occurrence: i32, result: Jsonb, now: Micros) -> Jsonb {
-        record::end(db, job_id, self.step, occurrence, Ok(Some(result)), now);
+        step_rows::end(db, job_id, self.step, occurrence, Ok(Some(result)), now);
         db.run(&WAIT_GONE, &[job_id.into()]);
         db.run(&CHANNEL_FREE, &[self.name.into(), self.key.into()]);
         self.answer(job_id, occurrence, Some(result), false)

@@ -4,15 +4,16 @@
 //! comes after the time is told that it woke. Until when it sleeps is what the first call said. Locks: the lease, the
 //! row of the step, then what giving a job back takes.
 
-use super::record::{self, Wanted};
+use super::step_rows::{self, Wanted};
 use super::steps::options;
+use crate::base::clock::check_moment;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db;
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
-use crate::queue::enqueue::check_schedule;
-use crate::queue::settle::Held;
-use crate::queue::{answer, held, nap};
+use crate::queue::answer;
+use crate::queue::ends::{dormant, lease};
+use crate::queue::storage::LockedLease;
 use agentq_core::retry::LONGEST_WAIT;
 use agentq_core::steps::{Inputs, LONGEST_NAME, Next};
 use agentq_core::{Refusal, input};
@@ -38,7 +39,7 @@ pub fn check_wait(what: &str, wait: &Interval) -> Result<i64, Refusal> {
 
 fn until(p_until: Option<TimestampWithTimeZone>, p_for: Option<Interval>, now: Micros) -> Result<Micros, Refusal> {
     match (p_until, p_for) {
-        (Some(at), None) => check_schedule("p_until", at.into_inner()),
+        (Some(at), None) => check_moment("p_until", at.into_inner()),
         (None, Some(wait)) => Ok(now + check_wait("p_for", &wait)?),
         _ => Err(Refusal::new(
             "say until when the job is to sleep, or for how long, but not both or neither",
@@ -58,7 +59,7 @@ fn fn_job_sleep(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|_| {
+    answer::if_on(|_| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);
         let name = p_name.map(|name| input::name("p_name", name, LONGEST_NAME).or_raise());
@@ -69,10 +70,10 @@ fn fn_job_sleep(
         let until = until(p_until, p_for, now).or_raise();
         let inputs = Inputs::of(&json!({}));
         db::answer(|db| {
-            let Some(held) = Held::lock(db, job_id, Some(owner), p_lease_token) else {
+            let Some(held) = LockedLease::lock(db, job_id, Some(owner), p_lease_token) else {
                 return answer::lease_lost(db, job_id);
             };
-            let Some(kept) = held::keep(db, job_id, Some(owner), p_lease_token) else {
+            let Some(kept) = lease::keep(db, job_id, Some(owner), p_lease_token) else {
                 return answer::lease_lost(db, job_id);
             };
             let (token, until) = (kept.token, Some(until));
@@ -82,7 +83,7 @@ fn fn_job_sleep(
             if next == Next::Run && until > now {
                 let why = json!({"gate": "sleep", "message": format!("it sleeps ({name})"), "step": name,
                     "hint": "It goes on by itself; fn_job_change wakes it for a look, after which it sleeps on."});
-                if let Some(cancelled) = nap::rest_until(db, &held, "slept", until, why, now) {
+                if let Some(cancelled) = dormant::rest_until(db, &held, "slept", until, why, now) {
                     return cancelled;
                 }
                 return Jsonb::from_value(json!({
@@ -92,7 +93,7 @@ fn fn_job_sleep(
                 }));
             }
             if next == Next::Run {
-                record::end(db, job_id, name, step.occurrence, Ok(None), now);
+                step_rows::end(db, job_id, name, step.occurrence, Ok(None), now);
             }
             Jsonb::from_value(json!({
                 "ok": true, "code": "woke", "job_id": job_id.to_string(), "step": name, "occurrence": step.occurrence,

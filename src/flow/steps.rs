@@ -4,23 +4,22 @@
 //! between the two costs that step alone. Every call keeps the lease first, so that an attempt that has lost it can
 //! neither begin nor complete anything; then it locks the step's row.
 
-use super::record::{self, Wanted};
+use super::step_rows::{self, Wanted};
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::base::text::shorten;
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
-use crate::queue::held::{self, Kept};
-use crate::queue::{answer, finish};
+use crate::queue::answer;
+use crate::queue::ends::lease::{self, Kept};
+use crate::queue::rules::Rulebook;
 use agentq_core::steps::{self, Inputs, LONGEST_NAME, Next, Options, Status};
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(STEP_MINE, "sql/step_mine.sql", [UUIDOID, TEXTOID, INT4OID, UUIDOID]);
-statement!(STEP_CURRENT, "sql/step_current.sql", [UUIDOID, TEXTOID, INT4OID]);
-statement!(pub STEP_RUNS, "sql/step_runs.sql", [UUIDOID, UUIDOID]);
+statements!("steps.sql": STEP_MINE, STEP_CURRENT, pub STEP_RUNS);
 
 const VERDICTS: [&str; 2] = ["done", "not_done"];
 
@@ -40,13 +39,13 @@ pub fn with_lease(
     job_id: Option<Uuid>,
     owner: Option<&str>,
     token: Option<Uuid>,
-    work: impl FnOnce(&Db, &Settings, Uuid, Kept) -> Jsonb,
+    work: impl FnOnce(&Db, &Rulebook, Uuid, Kept) -> Jsonb,
 ) -> Jsonb {
-    answer::gated(|settings| {
+    answer::if_on(|rules| {
         let job_id = required("p_job_id", job_id);
         let owner = required("p_lease_owner", owner);
-        db::answer(|db| match held::keep(db, job_id, Some(owner), token) {
-            Some(kept) => work(db, settings, job_id, kept),
+        db::answer(|db| match lease::keep(db, job_id, Some(owner), token) {
+            Some(kept) => work(db, rules, job_id, kept),
             None => answer::lease_lost(db, job_id),
         })
     })
@@ -116,8 +115,8 @@ fn fn_step_complete(
 ) -> Jsonb {
     let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
     let options = options(p_options, &["index"]);
-    with_lease(p_job_id, p_lease_owner, p_lease_token, |db, settings, job_id, kept| {
-        p_result.into_iter().for_each(|result| record::check_size(settings, "p_result", result).or_raise());
+    with_lease(p_job_id, p_lease_owner, p_lease_token, |db, rules, job_id, kept| {
+        p_result.into_iter().for_each(|result| step_rows::check_size(rules, "p_result", result).or_raise());
         end(db, job_id, name, &options, &kept, Ok(p_result), clock::now())
     })
 }
@@ -134,7 +133,7 @@ fn fn_step_fail(
 ) -> Jsonb {
     let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
     let options = options(p_options, &["index"]);
-    let error = p_error.filter(|error| !error.trim().is_empty()).map_or("no error was given", finish::shorten);
+    let error = p_error.filter(|error| !error.trim().is_empty()).map_or("no error was given", shorten);
     with_lease(p_job_id, p_lease_owner, p_lease_token, |db, _, job_id, kept| {
         end(db, job_id, name, &options, &kept, Err(error), clock::now())
     })
@@ -158,10 +157,10 @@ fn end(
     if row.is_empty() {
         not_begun(job_id, name)
     }
-    let (occurrence, status): (i32, String) = (row.must(1), row.must(2));
-    let mine = row.get::<Uuid>(3) == Some(kept.token);
+    let (occurrence, status): (i32, String) = (row.must_at(1), row.must_at(2));
+    let mine = row.get_at::<Uuid>(3) == Some(kept.token);
     match Status::parse(&status) {
-        Status::Begun if mine => record::end(db, job_id, name, occurrence, ended, now),
+        Status::Begun if mine => step_rows::end(db, job_id, name, occurrence, ended, now),
         // The answer was lost, and the worker asks again: what was stored first stays.
         Status::Done if mine && ended.is_ok() => {
             let mut answer = about("completed", job_id, name, occurrence);
@@ -198,23 +197,23 @@ fn fn_step_resolve(
     let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
     let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
     let options = options(p_options, &["index"]);
-    let resolve = |db: &Db, settings: &Settings, job_id: Uuid, by: &str| {
-        p_result.into_iter().for_each(|result| record::check_size(settings, "p_result", result).or_raise());
+    let resolve = |db: &Db, rules: &Rulebook, job_id: Uuid, by: &str| {
+        p_result.into_iter().for_each(|result| step_rows::check_size(rules, "p_result", result).or_raise());
         let now = clock::now();
         let occurrence = options.index.unwrap_or(1);
         // Sleeps and waits for signals are not steps that somebody could have done.
-        let is_unknown = |step: &record::Step| step.status == Status::Begun && step.kind == "step";
-        let unknown = record::find(db, job_id, name, occurrence).filter(is_unknown);
+        let is_unknown = |step: &step_rows::Step| step.status == Status::Begun && step.kind == "step";
+        let unknown = step_rows::find(db, job_id, name, occurrence).filter(is_unknown);
         let Some(_) = unknown else {
             let mut answer = about("not_unknown", job_id, name, occurrence);
             answer["ok"] = json!(false);
             answer["message"] = json!("nobody waits for the outcome of this step; nothing was changed");
             return Jsonb::from_value(answer);
         };
-        let said = p_note.map(finish::shorten);
+        let said = p_note.map(shorten);
         let note = said.filter(|note| !note.trim().is_empty()).unwrap_or("found not to be done");
         let ended = if verdict == "done" { Ok(p_result) } else { Err(note) };
-        record::end(db, job_id, name, occurrence, ended, now);
+        step_rows::end(db, job_id, name, occurrence, ended, now);
         let what = json!({"step": name, "occurrence": occurrence, "verdict": verdict, "note": said, "by": by});
         crate::events::emit(db, "step.resolved", &job_id.to_string(), what, now);
         let mut answer = about("resolved", job_id, name, occurrence);
@@ -222,17 +221,17 @@ fn fn_step_resolve(
         Jsonb::from_value(answer)
     };
     if p_lease_owner.is_some() {
-        return with_lease(p_job_id, p_lease_owner, p_lease_token, |db, settings, job_id, _| {
-            resolve(db, settings, job_id, p_lease_owner.unwrap_or_default())
+        return with_lease(p_job_id, p_lease_owner, p_lease_token, |db, rules, job_id, _| {
+            resolve(db, rules, job_id, p_lease_owner.unwrap_or_default())
         });
     }
     // A person says it of a job that nobody runs: the step's row is locked by `resolve`, and an attempt that begins
     // it meanwhile waits for that.
-    answer::gated(|settings| {
+    answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         db::answer(|db| {
             answer::state_of(db, job_id).unwrap_or_else(|| crate::error::unknown_job(job_id));
-            let step = record::find(db, job_id, name, options.index.unwrap_or(1));
+            let step = step_rows::find(db, job_id, name, options.index.unwrap_or(1));
             let runs = step
                 .and_then(|step| step.lease_token)
                 .is_some_and(|token| !db.run(&STEP_RUNS, &[job_id.into(), token.into()]).is_empty());
@@ -243,7 +242,7 @@ fn fn_step_resolve(
                     "Let its holder say what became of it, or wait until its lease has ended.",
                 )
             }
-            resolve(db, settings, job_id, &db::session_user())
+            resolve(db, rules, job_id, &db::session_user())
         })
     })
 }

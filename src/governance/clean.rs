@@ -1,31 +1,33 @@
 //! Removing what the loop has done with long ago. Waits for nobody.
 
-use crate::base::clock::{Micros, timestamp};
+use crate::base::clock::{self, timestamp};
 use crate::base::settings::Settings;
-use crate::db::{self, statement};
+use crate::db::{self, statements};
+use crate::events::settings::{AUDIT_KEEP_DAYS, EVENTS_KEEP_DAYS};
+use crate::room::Outcome;
 
-statement!(REACTIONS_CLEAN, "sql/reactions_clean.sql", [TIMESTAMPTZOID, INT8OID]);
-statement!(COMMANDS_CLEAN, "sql/commands_clean.sql", [TIMESTAMPTZOID, INT8OID]);
-statement!(COUNTS_CLEAN, "sql/counts_clean.sql", [TIMESTAMPTZOID]);
+statements!("clean.sql": REACTIONS_CLEAN, COMMANDS_CLEAN, COUNTS_CLEAN);
 
 const DAY_US: i64 = 86_400_000_000;
+/// Rows of each table that are removed in one transaction.
+const AT_MOST: i64 = 1_000;
 /// Caps are counted by the day.
 const COUNTS_KEPT_DAYS: i64 = 7;
 
-/// Removes so many at most: reactions as old as events that are not kept any more, ended commands as old as such
-/// audits. Returns how many.
-pub fn sweep(settings: &Settings, at_most: i64, now: Micros) -> i64 {
+/// Removes reactions as old as events that are not kept any more, and ended commands as old as such audits.
+pub fn sweep() -> Outcome {
+    let (settings, now) = (Settings::current(), clock::now());
     let before = |days: i64| (days > 0).then(|| timestamp(now - days * DAY_US));
     db::connect(|db| {
         let mut removed = 0;
         for (statement, days) in
-            [(&REACTIONS_CLEAN, settings.events_keep_days), (&COMMANDS_CLEAN, settings.audit_keep_days)]
+            [(&REACTIONS_CLEAN, settings.number(EVENTS_KEEP_DAYS)), (&COMMANDS_CLEAN, settings.number(AUDIT_KEEP_DAYS))]
         {
             if let Some(before) = before(days) {
-                removed += db.run(statement, &[before.into(), at_most.into()]).must::<i64>(1);
+                removed += db.run(statement, &[before.into(), AT_MOST.into()]).must_at::<i64>(1);
             }
         }
         db.run(&COUNTS_CLEAN, &[before(COUNTS_KEPT_DAYS).into()]);
-        removed
+        Outcome::and_more(removed, removed >= AT_MOST)
     })
 }

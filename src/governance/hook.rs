@@ -8,10 +8,10 @@
 #![allow(unsafe_code, reason = "changing rights, and running a function with them")]
 
 use super::policies::InForce;
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::error::raise;
 use crate::json::Jsonb;
-use crate::queue::handlers::{is_member, is_superuser, role_id, role_name};
+use crate::server::{self, is_member, is_superuser, role_id, role_name};
 use agentq_core::error::shown;
 use agentq_core::policy::Hook;
 use agentq_core::proposal::{self, Stopped};
@@ -20,7 +20,7 @@ use pgrx::{FromDatum, IntoDatum};
 use serde_json::Value;
 use std::ffi::{CStr, CString};
 
-statement!(HOOK_OWNER, "sql/hook_owner.sql", [TEXTOID, TEXTOID]);
+statements!("hook.sql": HOOK_OWNER);
 
 /// What helps when the owner of a function has fewer rights than its role.
 pub const OWNER_HINT: &str = "Name a role in hook.role whose rights the owner of the function has, or give the function to \
@@ -79,7 +79,7 @@ pub fn ask(db: &Db, hook: &Hook, caps: &InForce, template: Jsonb, source: &str) 
 /// Who owns the function, if it is there.
 pub fn owner(db: &Db, schema: &str, function: &str) -> Option<pg_sys::Oid> {
     let row = db.run(&HOOK_OWNER, &[schema.into(), function.into()]);
-    (!row.is_empty()).then(|| row.must(1))
+    (!row.is_empty()).then(|| row.must_at(1))
 }
 
 /// Whether a function of this owner may run as a role: only if that gives the owner nothing new.
@@ -99,7 +99,7 @@ fn call(name: &str, sql: &CStr, role: pg_sys::Oid, template: Jsonb, source: &str
     // SAFETY: rights and settings are put back below; after an error the abort of the transaction, or
     // of the subtransaction in which it is caught, puts them back.
     unsafe {
-        let bounded = pg_sys::IsBackgroundWorker;
+        let bounded = server::is_background_worker();
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         let settings = pg_sys::NewGUCNestLevel();

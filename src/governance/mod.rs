@@ -3,24 +3,29 @@
 //! Promise: nothing consequential runs without a recorded decision.
 //!
 //! An event that fits a pattern of the policy reaction_matrix gets a reaction (`reactions`); the
-//! reaction becomes a proposal (`propose`), which passes the gate or not (`gate`), is approved by
+//! reaction becomes a proposal (`propose`), which passes the gate or not (`proposal_gate`), is approved by
 //! policy or by a person (`proposals`), and starts a mission of the flow room.
 
-pub mod clean;
-pub mod gate;
-pub mod hook;
-pub mod ops;
-pub mod paths;
-pub mod policies;
-pub mod proposals;
-pub mod propose;
-pub mod reactions;
+mod chores;
+mod clean;
+mod hook;
+mod ops;
+mod paths;
+mod policies;
+mod proposal_gate;
+mod proposals;
+mod propose;
+mod reactions;
+mod settings;
 
 use crate::base::clock::Micros;
 use crate::db::Db;
 use crate::events;
+use crate::room::Room;
 use pgrx::Uuid;
 use serde_json::Value;
+
+pub static ROOM: Room = Room { settings: settings::KEYS, chores: chores::CHORES, ..Room::EMPTY };
 
 /// Writes down what was decided.
 fn audit(db: &Db, kind: &str, subject: &str, payload: Value, mission: Option<Uuid>, now: Micros) {

@@ -2,16 +2,16 @@
 
 use super::{propose, reactions};
 use crate::base::clock::{self, timestamp};
-use crate::base::settings::Settings;
-use crate::db::{self, statement};
+use crate::base::settings::{Settings, WORKER_ENABLED};
+use crate::db::{self, statements};
 use crate::events::seal;
 use crate::json::Jsonb;
-use crate::queue::{answer, deadlines, reap};
-use agentq_core::config;
+use crate::queue::answer;
+use crate::queue::ends::{deadlines, reap};
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(BURIED_AT, "sql/buried_at.sql", [TIMESTAMPTZOID], freely);
+statements!("ops.sql": BURIED_AT);
 
 /// Batches of each kind in one turn.
 const ROUNDS: usize = 100;
@@ -22,7 +22,7 @@ const AT_MOST: i64 = 500;
 #[search_path(pg_catalog, pg_temp)]
 fn fn_ops_tick() -> Jsonb {
     if !Settings::current().worker_enabled {
-        return answer::gate_closed(config::WORKER_ENABLED);
+        return answer::switched_off(WORKER_ENABLED);
     }
     // Asked here: in a part of the turn one is in a subtransaction.
     let may_seal = seal::may_be_done_here();
@@ -41,7 +41,7 @@ fn fn_ops_tick() -> Jsonb {
     let lease = part(&mut errors, || {
         let now = clock::now();
         let recovered = reap::now(now, AT_MOST) as i64;
-        let failed: i64 = db::connect(|db| db.run(&BURIED_AT, &[timestamp(now).into()]).must(1));
+        let failed: i64 = db::connect(|db| db.run(&BURIED_AT, &[timestamp(now).into()]).must_at(1));
         json!({"requeued_steps": (recovered - failed).max(0), "failed_steps": failed})
     });
     let stale = part(&mut errors, || json!({"recovered": deadlines::enforce(clock::now(), AT_MOST)}));

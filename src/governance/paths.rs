@@ -4,14 +4,13 @@
 
 #![allow(unsafe_code, reason = "calling an input function of the server's")]
 
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::json::Jsonb;
 use agentq_core::Refusal;
 use pgrx::{IntoDatum, pg_sys};
 use std::ffi::{CStr, CString};
 
-statement!(PATH_MATCH, "sql/path_match.sql", [JSONBOID, TEXTOID, JSONBOID]);
-statement!(PATH_FIRST, "sql/path_first.sql", [JSONBOID, TEXTOID, JSONBOID]);
+statements!("paths.sql": PATH_MATCH, PATH_FIRST);
 
 /// Refuses a text that is not a path, or asks for a variable that there is not: that would be an error
 /// each time, which is not passed over as others are.
@@ -73,11 +72,11 @@ pub struct Seen {
 impl Seen {
     /// Whether a predicate holds. One that cannot be evaluated does not.
     pub fn holds(&self, db: &Db, predicate: &str) -> bool {
-        db.run(&PATH_MATCH, &[self.data.into(), predicate.into(), self.vars.into()]).must(1)
+        db.run(&PATH_MATCH, &[self.data.into(), predicate.into(), self.vars.into()]).must_at(1)
     }
 
     /// The first value that a path leads to.
     pub fn first(&self, db: &Db, path: &str) -> Option<Jsonb> {
-        db.run(&PATH_FIRST, &[self.data.into(), path.into(), self.vars.into()]).get(1)
+        db.run(&PATH_FIRST, &[self.data.into(), path.into(), self.vars.into()]).get_at(1)
     }
 }

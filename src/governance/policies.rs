@@ -4,16 +4,15 @@
 //! and is told as an audit event: all in one transaction. A key that nobody has set holds its
 //! default, as version 0.
 
-#![allow(unsafe_code, reason = "asking the server who calls")]
-
 use super::{audit, hook, paths};
 use crate::base::clock::{self, Micros, timestamp};
-use crate::db::{self, Db, statement};
+use crate::base::roles::check_lendable;
+use crate::base::text::shorten;
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
 use crate::json::Jsonb;
-use crate::queue::finish::shorten;
-use crate::queue::handlers::{check_role, role_id, role_name};
+use crate::server::{self, role_id, role_name};
 use agentq_core::error::shown;
 use agentq_core::policy::{self, PROPOSAL_CAPS, ProposalCaps, REACTION_MATRIX};
 use agentq_core::reaction::{self, Matrix, Pattern};
@@ -23,13 +22,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-statement!(POLICY_GET, "sql/policy_get.sql", [TEXTOID]);
-statement!(POLICY_VERSION, "sql/policy_version.sql", [TEXTOID, INT4OID]);
-statement!(POLICY_STAMP, "sql/policy_stamp.sql", [TEXTOID]);
-statement!(POLICY_LOCK, "sql/policy_lock.sql", [TEXTOID, JSONBOID]);
-statement!(POLICY_SET, "sql/policy_set.sql", [TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, TEXTOID]);
-statement!(POLICY_HISTORY, "sql/policy_history.sql", [TEXTOID, INT4OID]);
-statement!(COUNTS_FORGET, "sql/counts_forget.sql", [TIMESTAMPTZOID]);
+statements!("policies.sql": POLICY_GET, POLICY_VERSION, POLICY_STAMP, POLICY_LOCK, POLICY_SET, POLICY_HISTORY, COUNTS_FORGET);
 
 /// A policy is a rule and no store of data.
 const LARGEST: usize = 1_048_576;
@@ -83,8 +76,7 @@ fn fn_policy_set(p_key: Option<&str>, p_value: Option<Jsonb>, p_reason: default!
         )
     }
     let value = given.parse("p_value").or_raise();
-    // SAFETY: a plain variable of the server's: whose rights are in force.
-    let caller = unsafe { pg_sys::GetUserId() };
+    let caller = server::current_role();
     db::answer_as_owner(|db| {
         examine(key, &value).or_raise();
         let value = if key == PROPOSAL_CAPS { with_role(db, value, caller) } else { value };
@@ -96,7 +88,7 @@ fn fn_policy_set(p_key: Option<&str>, p_value: Option<Jsonb>, p_reason: default!
 fn with_role(db: &Db, mut caps: Value, caller: pg_sys::Oid) -> Value {
     let Some(hook) = ProposalCaps::read(&caps).or_raise().hook else { return caps };
     let role = hook.role.unwrap_or_else(|| role_name(caller));
-    check_role(&role, caller);
+    check_lendable(&role, caller);
     let function = format!("{}.{}", hook.schema, hook.function);
     let Some(owner) = hook::owner(db, &hook.schema, &hook.function) else {
         raise(
@@ -125,14 +117,14 @@ fn set(db: &Db, key: &str, value: &Value, reason: Option<&str>, by: &str) -> Jso
     let now = clock::now();
     let stored = Jsonb::from_value(value.clone());
     let held = db.run(&POLICY_LOCK, &[key.into(), stored.into()]);
-    let before = if held.is_empty() { 0 } else { held.must::<i32>(1) };
-    if before > 0 && held.must::<bool>(2) {
+    let before = if held.is_empty() { 0 } else { held.must_at::<i32>(1) };
+    if before > 0 && held.must_at::<bool>(2) {
         return Jsonb::from_value(
             json!({"ok": true, "code": "unchanged", "key": key, "version": before, "value": value}),
         );
     }
     let args = [key.into(), stored.into(), reason.into(), timestamp(now).into(), by.into()];
-    let version: i32 = db.run(&POLICY_SET, &args).must(1);
+    let version: i32 = db.run(&POLICY_SET, &args).must_at(1);
     if key == PROPOSAL_CAPS {
         // What passed while there was no cap was not counted: the next proposal counts the day anew.
         db.run(&COUNTS_FORGET, &[timestamp(now).into()]);
@@ -151,7 +143,7 @@ fn fn_policy_get(p_key: Option<&str>, p_version: default!(Option<i32>, "NULL")) 
             None => db.run(&POLICY_GET, &[key.into()]),
         };
         if !row.is_empty() {
-            return row.must(5);
+            return row.must_at(5);
         }
         match policy::default_of(key).filter(|_| p_version.unwrap_or_default() == 0) {
             Some(value) => {
@@ -194,7 +186,7 @@ fn fn_policy_history(p_key: Option<&str>, p_limit: default!(Option<i32>, "100"))
     db::answer(|db| {
         let row = db.run(&POLICY_HISTORY, &[key.into(), limit.into()]);
         if !row.is_empty() {
-            return row.must(1);
+            return row.must_at(1);
         }
         if policy::default_of(key).is_none() {
             unknown(db, key, None)
@@ -218,7 +210,7 @@ impl InForce {
         if row.is_empty() {
             return InForce { value: policy::default_of(key).unwrap_or(Value::Null), version: 0, set_by: None };
         }
-        InForce { value: row.must::<pgrx::JsonB>(1).0, version: row.must(2), set_by: row.get(4) }
+        InForce { value: row.must_at::<pgrx::JsonB>(1).0, version: row.must_at(2), set_by: row.get_at(4) }
     }
 
     /// What a decision that went by it writes down.
@@ -243,7 +235,7 @@ pub fn matrix(db: &Db) -> (i32, Rc<Matrix>) {
     if row.is_empty() {
         return (0, Rc::default());
     }
-    let (version, set_at): (i32, _) = (row.must(1), row.must::<TimestampWithTimeZone>(2).into_inner());
+    let (version, set_at): (i32, _) = (row.must_at(1), row.must_at::<TimestampWithTimeZone>(2).into_inner());
     let known = COMPILED.with_borrow(|compiled| {
         let fits = compiled.as_ref().filter(|known| known.version == version && known.set_at == set_at);
         fits.map(|known| Rc::clone(&known.matrix))

@@ -8,15 +8,16 @@
 //! takes. A decision: the command's row, then what a mission takes.
 
 use super::audit;
-use super::gate::Rules;
+use super::proposal_gate::Rules;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::db::{self, Db, statement};
+use crate::base::text::shorten;
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
 use crate::json::Jsonb;
 use crate::queue::answer;
-use crate::queue::finish::shorten;
+use crate::queue::settings::CHECKPOINT_MAX_BYTES;
 use agentq_core::error::shown;
 use agentq_core::policy::{REACTION_MATRIX, Risk, SOURCES};
 use agentq_core::proposal::{self, Stopped};
@@ -26,32 +27,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(COMMAND_BY_KEY, "sql/command_by_key.sql", [TEXTOID]);
-statement!(
-    COMMAND_MAKE,
-    "sql/command_make.sql",
-    [
-        UUIDOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        JSONBOID,
-        TEXTOID,
-        JSONBOID,
-        TEXTOID,
-        UUIDOID,
-        INT4OID,
-        TIMESTAMPTZOID
-    ]
-);
-statement!(COMMAND_LOCK, "sql/command_lock.sql", [UUIDOID]);
-statement!(
-    COMMAND_DECIDE,
-    "sql/command_decide.sql",
-    [UUIDOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, UUIDOID, JSONBOID]
-);
-statement!(PROPOSAL_GET, "sql/proposal_get.sql", [UUIDOID]);
+statements!("proposals.sql": COMMAND_BY_KEY, COMMAND_MAKE, COMMAND_LOCK, COMMAND_DECIDE, PROPOSAL_GET);
 
 /// Decided by the rules alone.
 const POLICY: &str = "policy";
@@ -158,10 +134,10 @@ fn by_key(db: &Db, key: &str) -> Option<Made> {
     let row = db.run(&COMMAND_BY_KEY, &[key.into()]);
     (!row.is_empty()).then(|| Made {
         code: "duplicate",
-        proposal_id: row.must(1),
-        status: row.must(2),
-        mission_id: row.get(3),
-        reason: row.get(4),
+        proposal_id: row.must_at(1),
+        status: row.must_at(2),
+        mission_id: row.get_at(3),
+        reason: row.get_at(4),
     })
 }
 
@@ -224,11 +200,11 @@ fn fn_proposal_create(
     p_template: Option<Jsonb>,
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|settings| {
+    answer::if_on(|rules| {
         let key = p_dedupe_key.map(|key| input::name("p_dedupe_key", key, input::LONGEST_KEY).or_raise());
         let source = check_source(required("p_source", p_source));
         let given = required("p_template", p_template);
-        check_size(given, settings.checkpoint_max_bytes);
+        check_size(given, rules.checkpoint_max_bytes);
         let template = given.parse("p_template").or_raise();
         let options = p_options.map(|options| options.parse("p_options").or_raise()).unwrap_or_else(|| json!({}));
         let options = At::root("p_options", &options);
@@ -248,13 +224,8 @@ fn check_source(source: &str) -> &str {
 /// As large as a checkpoint may be.
 fn check_size(template: Jsonb, most: i64) {
     if template.size() as i64 > most {
-        Err(agentq_core::payload::refuse_too_large(
-            "p_template",
-            template.size(),
-            most,
-            agentq_core::config::CHECKPOINT_MAX_BYTES,
-        ))
-        .or_raise()
+        Err(agentq_core::payload::refuse_too_large("p_template", template.size(), most, CHECKPOINT_MAX_BYTES))
+            .or_raise()
     }
 }
 
@@ -298,7 +269,7 @@ fn fn_proposal_approve(
     p_by: default!(Option<&str>, "NULL"),
     p_reason: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|_| {
+    answer::if_on(|_| {
         let id = required("p_proposal_id", p_proposal_id);
         let (by, reason) = (decider(p_by), p_reason.map(shorten));
         let now = clock::now();
@@ -326,7 +297,7 @@ fn fn_proposal_reject(
     p_reason: Option<&str>,
     p_by: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|_| {
+    answer::if_on(|_| {
         let id = required("p_proposal_id", p_proposal_id);
         let reason = input::name("p_reason", required("p_reason", p_reason), 10_000).or_raise();
         let by = decider(p_by);
@@ -350,21 +321,21 @@ fn decided(id: Uuid, decide: impl FnOnce(&Db, Command, &Value) -> Made) -> Jsonb
         if row.is_empty() {
             unknown(id)
         }
-        let status: String = row.must(1);
+        let status: String = row.must_at(1);
         if status != "pending" {
-            let (by, mission): (Option<String>, Option<Uuid>) = (row.get(2), row.get(3));
+            let (by, mission): (Option<String>, Option<Uuid>) = (row.get_at(2), row.get_at(3));
             return Jsonb::from_value(json!({"ok": false, "code": "already_decided", "proposal_id": id.to_string(),
                 "status": status, "decided_by": by, "mission_id": mission.map(|id| id.to_string()),
-                "reason": row.get::<String>(4), "message": format!("the proposal is {status} and stays so")}));
+                "reason": row.get_at::<String>(4), "message": format!("the proposal is {status} and stays so")}));
         }
         let command = Command {
             id,
-            title: row.get(5),
-            source: row.must(6),
-            depth: row.must(7),
-            snapshot: row.must::<pgrx::JsonB>(8).0,
+            title: row.get_at(5),
+            source: row.must_at(6),
+            depth: row.must_at(7),
+            snapshot: row.must_at::<pgrx::JsonB>(8).0,
         };
-        let template = row.must::<pgrx::JsonB>(9).0;
+        let template = row.must_at::<pgrx::JsonB>(9).0;
         let made = decide(db, command, &template);
         // Whoever rejects has got what was asked for.
         Jsonb::from_value(json!({"ok": true, "code": made.code, "proposal_id": id.to_string(), "status": made.status,
@@ -378,7 +349,7 @@ fn fn_proposal_get(p_proposal_id: Option<Uuid>) -> Jsonb {
     let id = required("p_proposal_id", p_proposal_id);
     db::answer(|db| {
         let row = db.run(&PROPOSAL_GET, &[id.into()]);
-        if row.is_empty() { unknown(id) } else { row.must(1) }
+        if row.is_empty() { unknown(id) } else { row.must_at(1) }
     })
 }
 

@@ -3,16 +3,17 @@
 
 use super::proposals::{self, New, Origin};
 use super::reactions::{pass_on, tell_failed};
+use super::settings::REACTION_BATCH;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
-use crate::db::{self, Db, Rows, statement};
+use crate::db::{self, Db, Rows, statements};
 use crate::error::OrRaise;
-use agentq_core::{config, proposal};
+use crate::room::Outcome;
+use agentq_core::proposal;
 use pgrx::Uuid;
 use serde_json::{Value, json};
 
-statement!(REACTIONS_QUEUED, "sql/reactions_queued.sql", [INT8OID]);
-statement!(REACTION_END, "sql/reaction_end.sql", [UUIDOID, TEXTOID, TEXTOID, UUIDOID, TIMESTAMPTZOID]);
+statements!("propose.sql": REACTIONS_QUEUED, REACTION_END);
 
 /// What a batch came to.
 #[derive(Default)]
@@ -38,22 +39,28 @@ struct Queued {
 impl Queued {
     fn from_row(row: &Rows) -> Queued {
         Queued {
-            id: row.must(1),
-            event_id: row.must(2),
-            pattern: row.must(3),
-            payload: row.must::<pgrx::JsonB>(4).0,
-            dedupe_key: row.get(5),
-            depth: row.must(6),
-            matrix_version: row.must(7),
+            id: row.must_at(1),
+            event_id: row.must_at(2),
+            pattern: row.must_at(3),
+            payload: row.must_at::<pgrx::JsonB>(4).0,
+            dedupe_key: row.get_at(5),
+            depth: row.must_at(6),
+            matrix_version: row.must_at(7),
         }
     }
+}
+
+/// One turn of the engine's. Somebody who proposes in a long transaction must not keep the engine from its other chores.
+pub fn turn() -> Outcome {
+    let proposed = db::with_setting(c"lock_timeout", c"250ms", || propose(clock::now()));
+    Outcome::and_more(proposed.processed, proposed.more)
 }
 
 /// Turns one batch of reactions into proposals.
 pub fn propose(now: Micros) -> Proposed {
     let settings = Settings::current();
-    let batch = settings.value(config::REACTION_BATCH).as_i64().unwrap_or(25);
-    // A closed gate of the queue: no mission could start.
+    let batch = settings.number(REACTION_BATCH);
+    // Somebody has switched the queue off: no mission could start.
     if !settings.substrate_enabled {
         return Proposed::default();
     }
@@ -100,7 +107,7 @@ fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
     made.is_ok_and(|made| matches!(made.code, "pending" | "auto_approved"))
 }
 
-/// Goes on until no reaction is left, so many batches at most.
+/// Goes on until no reaction is left, for at most `rounds` batches.
 pub fn propose_all(rounds: usize) -> Proposed {
     let mut sum = Proposed::default();
     for _ in 0..rounds {

@@ -10,44 +10,28 @@
 
 use super::paths::Seen;
 use super::policies;
+use super::settings::{EVENT_BATCH, MAX_DEPTH};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
+use crate::base::ids::parse_id;
 use crate::base::settings::Settings;
-use crate::db::{self, Caught, Db, statement};
+use crate::db::{self, Caught, Db, statements};
 use crate::error::{OrRaise, raise};
 use crate::events;
 use crate::events::log::{self, Entry};
 use crate::events::seal;
 use crate::flow::missions;
 use crate::json::Jsonb;
-use crate::queue::enqueue::parse_id;
-use crate::queue::hints;
+use crate::queue::storage::marks::wake_all_at_commit;
+use crate::room::Outcome;
+use agentq_core::input;
 use agentq_core::reaction::{self, Pattern, Piece};
-use agentq_core::{config, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-statement!(CURSOR_MAKE, "sql/cursor_make.sql", [TEXTOID, TIMESTAMPTZOID]);
-statement!(CURSOR_READ, "sql/cursor_read.sql", [TEXTOID]);
-statement!(CURSOR_LOCK, "sql/cursor_lock.sql", [TEXTOID]);
-statement!(CURSOR_MOVE, "sql/cursor_move.sql", [TEXTOID, INT8OID, TIMESTAMPTZOID]);
-statement!(PATTERN_LAST, "sql/pattern_last.sql", [TEXTOID]);
-statement!(
-    PATTERN_COUNT,
-    "sql/pattern_count.sql",
-    [TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID]
-);
-statement!(COMMAND_DEPTH, "sql/command_depth.sql", [UUIDOID]);
-statement!(COMMANDS_END, "sql/commands_end.sql", [UUIDARRAYOID, TIMESTAMPTZOID]);
-statement!(STEP_MISSION, "sql/step_mission.sql", [UUIDOID]);
-statement!(COMPENSATION_MISSION, "sql/compensation_mission.sql", [UUIDOID]);
-statement!(
-    REACTION_MAKE,
-    "sql/reaction_make.sql",
-    [UUIDOID, UUIDOID, INT8OID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, INT4OID, INT4OID, TIMESTAMPTZOID]
-);
+statements!("reactions.sql": CURSOR_MAKE, CURSOR_READ, CURSOR_LOCK, CURSOR_MOVE, PATTERN_LAST, PATTERN_COUNT, COMMAND_DEPTH, COMMANDS_END, STEP_MISSION, COMPENSATION_MISSION, REACTION_MAKE);
 
 const CONSUMER: &str = "react";
 /// Without a pattern there is nothing to do but to read on.
@@ -64,10 +48,16 @@ pub struct Reacted {
     pub more: bool,
 }
 
+/// One turn of the engine's.
+pub fn turn() -> Outcome {
+    let reacted = react(clock::now());
+    Outcome::and_more(reacted.events, reacted.more)
+}
+
 /// Reads one batch of events.
-pub fn react(now: Micros) -> Reacted {
+fn react(now: Micros) -> Reacted {
     let settings = Settings::current();
-    let batch = settings.value(config::EVENT_BATCH).as_i64().unwrap_or(25);
+    let batch = settings.number(EVENT_BATCH);
     db::connect(|db| {
         if is_at_the_end(db) {
             return Reacted::default();
@@ -79,7 +69,7 @@ pub fn react(now: Micros) -> Reacted {
         if passed <= seq {
             return Reacted::default();
         }
-        let max_depth = settings.value(config::MAX_DEPTH).as_i64().unwrap_or(5) as i32;
+        let max_depth = settings.number(MAX_DEPTH) as i32;
         let mut reading = Reading { db, version, max_depth, now, tallies: BTreeMap::new() };
         for entry in &entries {
             for pattern in matrix.fitting(&entry.event_kind, &entry.tags, entry.source.as_deref()) {
@@ -91,7 +81,7 @@ pub fn react(now: Micros) -> Reacted {
         db.run(&CURSOR_MOVE, &[CONSUMER.into(), passed.into(), timestamp(now).into()]);
         if queued > 0 {
             // The engine need not wait until the next chore is due.
-            hints::stir();
+            wake_all_at_commit();
         }
         Reacted { events: entries.len() as i64, queued, more }
     })
@@ -100,7 +90,7 @@ pub fn react(now: Micros) -> Reacted {
 /// Whether there is nothing to read. Asked first, because a lock is a write: an idle loop writes nothing.
 fn is_at_the_end(db: &Db) -> bool {
     let row = db.run(&CURSOR_READ, &[CONSUMER.into()]);
-    let seq = if row.is_empty() { 0 } else { row.must(1) };
+    let seq = if row.is_empty() { 0 } else { row.must_at(1) };
     seal::last_seq(db) <= seq
 }
 
@@ -108,7 +98,7 @@ fn is_at_the_end(db: &Db) -> bool {
 fn lock_cursor(db: &Db, now: Micros) -> Option<i64> {
     let lock = || {
         let row = db.run(&CURSOR_LOCK, &[CONSUMER.into()]);
-        (!row.is_empty()).then(|| row.must(1))
+        (!row.is_empty()).then(|| row.must_at(1))
     };
     lock().or_else(|| {
         // Locked, or not there yet: the first one makes it. One that is there is not inserted, which
@@ -193,7 +183,8 @@ impl Reading<'_> {
             return tally.last_at;
         }
         let row = self.db.run(&PATTERN_LAST, &[pattern.into()]);
-        let last_at = if row.is_empty() { None } else { row.get::<TimestampWithTimeZone>(1).map(|at| at.into_inner()) };
+        let last_at =
+            if row.is_empty() { None } else { row.get_at::<TimestampWithTimeZone>(1).map(|at| at.into_inner()) };
         self.tallies.insert(pattern.to_owned(), Tally { last_at, ..Tally::default() });
         last_at
     }
@@ -239,7 +230,7 @@ impl Reading<'_> {
     /// or decision it is about.
     fn depth_of(&self, entry: &Entry) -> i32 {
         let mission = mission_of(entry).or_else(|| self.mission_of_job(entry));
-        let of_mission = mission.and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).get::<i32>(1));
+        let of_mission = mission.and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).get_at::<i32>(1));
         let own = ["proposal.", "reaction."].iter().any(|room| entry.event_kind.starts_with(room));
         of_mission.unwrap_or_else(|| {
             let told = entry.payload.get("depth").filter(|_| own).and_then(Value::as_i64);
@@ -257,13 +248,13 @@ impl Reading<'_> {
         match hook.and_then(|about| parse_id(about.split(':').next()?)) {
             Some(step) => {
                 let row = self.db.run(&STEP_MISSION, &[step.into()]);
-                (!row.is_empty()).then(|| row.must(1))
+                (!row.is_empty()).then(|| row.must_at(1))
             }
             None => {
                 let job = parse_id(&entry.subject)?;
                 missions::mission_of_job(self.db, job).map(|(mission, _)| mission).or_else(|| {
                     let row = self.db.run(&COMPENSATION_MISSION, &[job.into()]);
-                    (!row.is_empty()).then(|| row.must(1))
+                    (!row.is_empty()).then(|| row.must_at(1))
                 })
             }
         }
@@ -385,7 +376,7 @@ pub fn pass_on(error: &Caught) {
     }
 }
 
-/// Reads batches until the log is used up, so many at most.
+/// Reads batches until the log is used up, at most `rounds` of them.
 pub fn react_all(rounds: usize) -> Reacted {
     let mut sum = Reacted::default();
     for _ in 0..rounds {

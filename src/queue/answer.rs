@@ -1,32 +1,32 @@
 //! The answers that several functions share.
 
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::base::settings::SUBSTRATE_ENABLED;
+use crate::db::{self, Db, statements};
 use crate::error::unknown_job;
 use crate::json::Jsonb;
-use agentq_core::config;
+use crate::queue::rules::Rulebook;
 use pgrx::Uuid;
 use serde_json::json;
 
-statement!(JOB_STATE, "sql/job_state.sql", [UUIDOID]);
+statements!("answer.sql": JOB_STATE);
 
-/// The gate of a function is closed: nothing was done.
-pub fn gate_closed(gate: &str) -> Jsonb {
+/// Somebody has switched the function off: nothing was done.
+pub fn switched_off(switch: &str) -> Jsonb {
     Jsonb::from_value(json!({
         "ok": false,
         "code": "gate_closed",
-        "gate": gate,
-        "message": format!("the gate {gate} is closed, so nothing was done"),
-        "hint": format!("Open it with SELECT agentq.fn_config_set('{gate}', 'true')."),
+        "gate": switch,
+        "message": format!("the gate {switch} is closed, so nothing was done"),
+        "hint": format!("Open it with SELECT agentq.fn_config_set('{switch}', 'true')."),
     }))
 }
 
-/// Runs a job function, unless the master gate is closed. Names are looked for where the server has
+/// Runs a job function, unless somebody has switched all of them off. Names are looked for where the server has
 /// its own and nowhere else, so that a caller can slip nothing in.
-pub fn gated(work: impl FnOnce(&Settings) -> Jsonb) -> Jsonb {
+pub fn if_on(work: impl FnOnce(&Rulebook) -> Jsonb) -> Jsonb {
     db::with_own_names(|| {
-        let settings = Settings::current();
-        if settings.substrate_enabled { work(&settings) } else { gate_closed(config::SUBSTRATE_ENABLED) }
+        let rules = Rulebook::current();
+        if rules.substrate_enabled { work(&rules) } else { switched_off(SUBSTRATE_ENABLED) }
     })
 }
 
@@ -55,5 +55,5 @@ pub fn already_finished(job_id: Uuid, state: &str) -> Jsonb {
 
 pub fn state_of(db: &Db, job_id: Uuid) -> Option<String> {
     let row = db.run(&JOB_STATE, &[job_id.into()]);
-    (!row.is_empty()).then(|| row.must(1))
+    (!row.is_empty()).then(|| row.must_at(1))
 }

@@ -2,45 +2,43 @@
 //!
 //! Promise: each job is done at least once, by one holder at a time, and never lost.
 //! Lock order: lease, ready or waiting row, job, idempotency key (see `docs/locking.md`).
+//!
+//! The parts, from the lowest to the highest; each may name those before it:
+//! `rules` (what holds for jobs), `waking` (who is told), `counting` (what is in use), `storage` (where jobs rest),
+//! `capacity` (what a claim must pass), `ends` (how attempts end), `intake` (how jobs come in), `claim` (how they are
+//! given out), `redrive` (once more), `admin` (what people set up), `chores` (what the engine does).
 
-pub mod ack;
-pub mod ack_and_claim;
-pub mod admission;
+pub mod admin;
 pub mod answer;
-pub mod batch;
-pub mod budgets;
-pub mod change;
+pub mod batch_list;
+mod capabilities;
+pub mod capacity;
+mod chores;
 pub mod claim;
-pub mod dead_letters;
-pub mod deadlines;
-pub mod enqueue;
-pub mod filter;
-pub mod finish;
-pub mod gates;
-pub mod get;
-pub mod handlers;
-pub mod heartbeat;
-pub mod held;
-pub mod hints;
-pub mod hooks;
-pub mod lane;
-pub mod limits;
-pub mod nap;
-pub mod new_job;
-pub mod order;
-pub mod payloads;
-pub mod place;
-pub mod policies;
-pub mod queues;
-pub mod reap;
-pub mod reconcile;
-pub mod replay;
-pub mod rows;
-pub mod schedules;
-pub mod settle;
-pub mod submitted;
-pub mod terms;
-pub mod turns;
-pub mod unflushed;
-pub mod unique;
-pub mod wait;
+mod counting;
+pub mod ends;
+pub mod intake;
+pub mod redrive;
+mod rows;
+pub mod rules;
+pub mod settings;
+pub mod storage;
+pub mod waking;
+
+use crate::db::statements;
+use crate::room::Room;
+
+statements!("queue.sql": EXPIRE_METRIC, EXPIRE_THROTTLE);
+
+pub static ROOM: Room = Room {
+    settings: settings::KEYS,
+    chores: chores::CHORES,
+    expiring: &[&EXPIRE_METRIC, &EXPIRE_THROTTLE],
+    at_end: &[counting::changes::at_end, storage::marks::at_end, claim::unflushed::at_end],
+    init_preloaded: || {
+        waking::init();
+        counting::init();
+        storage::marks::init();
+    },
+    ..Room::EMPTY
+};

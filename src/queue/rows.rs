@@ -4,7 +4,7 @@ use crate::table::layout;
 
 layout!(job_ready: scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind);
 // Its first columns are those of job_ready, in the same order: a lane reads both alike.
-layout!(job_blocked: scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind, blocked_by);
+layout!(job_line: scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind, line);
 layout!(job_waiting: scheduled_at, job_id);
 layout!(job_lease: job_id, lease_token, lease_until, picked_at, started_at, keyed, lease_owner, cancel_reason; rarely limits, reserved);
 layout!(job_done: job_id, lease_token, finished_at, picked_at, state, lease_owner, cancel_reason, result);

@@ -5,44 +5,23 @@
 
 #![allow(unsafe_code, reason = "shared memory, and the latches of other processes")]
 
-pub mod feed;
-pub mod gauges;
-pub mod notices;
 pub mod process;
 pub mod seats;
-pub mod slots;
-pub mod waiters;
-mod zeroed;
+pub mod zeroed;
 
-use pgrx::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 static PRELOADED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the server for the memory, if this is the moment at which it hands it out.
-pub fn init() -> bool {
-    // SAFETY: a plain flag of the server's.
-    if !unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
-        return false;
-    }
-    feed::init();
-    gauges::init();
-    notices::init();
+/// Asks the server for the memory of what no room owns. The rooms ask for their own after that.
+pub fn init() {
     seats::init();
-    slots::init();
-    waiters::init();
     PRELOADED.store(true, SeqCst);
-    true
 }
 
 /// Whether there is shared memory.
 pub fn is_preloaded() -> bool {
     PRELOADED.load(SeqCst)
-}
-
-pub fn my_database() -> u32 {
-    // SAFETY: a plain variable of the server's.
-    unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
 /// A text of bounded length that shared memory can hold.

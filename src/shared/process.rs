@@ -1,5 +1,6 @@
 //! Processes of the server, as others can reach them.
 
+use crate::server;
 use pgrx::prelude::*;
 
 /// A process that can be woken. It may have ended since: then a wake-up does nothing, or wakes
@@ -15,18 +16,12 @@ impl Process {
 
     /// This process.
     pub fn me() -> Process {
-        // SAFETY: plain variables of the server's; a process that runs our code has both.
-        unsafe { Process { pid: pg_sys::MyProcPid, number: (*pg_sys::MyProc).pgprocno } }
+        Process { pid: server::my_pid(), number: server::my_process_number() }
     }
 
     /// The process in that place of the server's list; its pid is not known.
     pub fn numbered(number: i32) -> Process {
         Process { pid: 0, number }
-    }
-
-    /// The process with this pid, to ask whether it is there.
-    pub fn with_pid(pid: i32) -> Process {
-        Process { pid, ..Process::NONE }
     }
 
     pub fn number(self) -> u32 {
@@ -50,8 +45,7 @@ impl Process {
 
     /// Whether a process with this pid is there.
     pub fn is_alive(self) -> bool {
-        // SAFETY: looks the pid up among the server's processes.
-        self.pid != 0 && unsafe { !pg_sys::BackendPidGetProc(self.pid).is_null() }
+        server::has_process(self.pid)
     }
 
     /// Asks it to end, as pg_terminate_backend does.
@@ -67,7 +61,7 @@ unsafe extern "C" {
     fn kill(pid: i32, signal: i32) -> i32;
 }
 
-/// Waits until this process is woken, or for so many microseconds at most.
+/// Waits until this process is woken, for at most `at_most_us` microseconds.
 pub fn sleep(at_most_us: i64) {
     let ms = (at_most_us.max(0) + 999) / 1000;
     let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;

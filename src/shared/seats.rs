@@ -1,8 +1,9 @@
 //! Who runs the engine: the launcher, and for each database its worker and its SQL workers.
 
 use super::process::Process;
-use super::{Text, is_preloaded, my_database};
+use super::{Text, is_preloaded};
 use crate::base::clock::Micros;
+use crate::server::my_database;
 use pgrx::prelude::*;
 use pgrx::{AssertPGRXSharedMemory, PgAtomic, PgLwLock, pg_shmem_init};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -224,7 +225,7 @@ pub fn wake_engine() {
 }
 
 /// Says that this database has the extension, for the launcher to start its engine.
-pub fn want() {
+pub fn request_engine() {
     if !is_preloaded() {
         return;
     }

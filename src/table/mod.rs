@@ -18,6 +18,7 @@ mod scan;
 mod write;
 
 pub use all::All;
+pub use names::id;
 pub use read::Reader;
 pub(crate) use row::layout;
 pub use row::{Column, Common, Layout, Row};

@@ -81,7 +81,7 @@ BEGIN
     DELETE FROM agentq.job;
     DELETE FROM agentq.job_ready;
     DELETE FROM agentq.job_waiting;
-    DELETE FROM agentq.job_blocked;
+    DELETE FROM agentq.job_line;
     DELETE FROM agentq.job_lease;
     DELETE FROM agentq.job_done;
     DELETE FROM agentq.job_attempt_log;

@@ -116,7 +116,7 @@ fn every_way_back_leads_into_the_lane() {
     let db = database();
     let mut s = db.session();
     let option = "p_options => '{\"fairness_key\": \"tenant:a\", \"ordering_key\": \"k\"}'";
-    let lane = |s: &mut Session| s.count("agentq.job_blocked WHERE blocked_by LIKE 'lane:%|tenant:a'");
+    let lane = |s: &mut Session| s.count("agentq.job_line WHERE line LIKE 'fair:%|tenant:a'");
     s.call("fn_config_set('queue.retry.backoff_base_sec', '1')");
     let job = id(&s.call(&format!("fn_job_enqueue('a', {option})")));
     let second = id(&s.call(&format!("fn_job_enqueue('a', {option})")));
@@ -163,7 +163,7 @@ fn a_limit_of_the_fairness_key_holds_and_holds_up_nobody_else() {
     assert_eq!(counted(&tenants(&mut s, 4)), BTreeMap::from([("a", 2), ("b", 2)]));
     assert_eq!(s.claim("bob")["code"], "empty");
     // Its jobs were left where they are.
-    assert_eq!(s.count("agentq.job_blocked WHERE blocked_by NOT LIKE 'lane:%'"), 0);
+    assert_eq!(s.count("agentq.job_line WHERE line NOT LIKE 'fair:%'"), 0);
     let held = s.text("SELECT l.job_id::text FROM agentq.job_lease l JOIN agentq.job j USING (job_id) WHERE j.fairness_key = 'tenant:b' LIMIT 1");
     expect(&mut s, "succeeded", &format!("fn_job_ack('{held}', 'bob')"));
     assert_eq!(tenants(&mut s, 1), ["b"]);
@@ -222,7 +222,7 @@ fn jobs_in_lanes_that_a_rule_lets_go_are_counted_once() {
     }
     claimed(&mut s, "bob");
     assert_eq!(s.claim("bob")["code"], "empty");
-    assert_eq!(s.count("agentq.job_blocked WHERE blocked_by = 'provider:x'"), 3);
+    assert_eq!(s.count("agentq.job_line WHERE line = 'provider:x'"), 3);
     // Two changes in one transaction: what the first has let go does not stand in the way of the second.
     s.run("BEGIN");
     s.call("fn_limit_remove('provider:x')");

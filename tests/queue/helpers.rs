@@ -84,7 +84,7 @@ pub fn everything(session: &mut Session) -> String {
         "error_class",
         "retry_policy",
         "job_deadline",
-        "job_blocked",
+        "job_line",
         "limit_rule",
         "job_order",
         "job_throttle",

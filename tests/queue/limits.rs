@@ -197,7 +197,7 @@ fn a_full_limit_hides_nothing_and_keeps_the_order() {
     db.assert_sound();
     // Without the rule, all may run.
     s.call("fn_limit_remove('tenant:*')");
-    assert_eq!(s.count("agentq.job_blocked"), 0);
+    assert_eq!(s.count("agentq.job_line"), 0);
     assert_eq!(s.call("fn_job_claim_batch('bob', 1000)")["count"], json!(296));
     db.assert_sound();
 }
@@ -564,7 +564,7 @@ fn no_key_is_too_long_and_none_is_passed_over() {
     for _ in 0..70 {
         claim(&mut s, both);
     }
-    assert_eq!(s.count("agentq.job_blocked"), 61);
+    assert_eq!(s.count("agentq.job_line"), 61);
     s.call("fn_job_ack_batch('bob', (SELECT jsonb_agg(job_id) FROM agentq.job_lease))");
     s.call("fn_queue_pause('mail')");
     assert_eq!(id(&claimed(&mut s, "bob")), mine[1]);
@@ -583,7 +583,7 @@ fn a_worker_that_is_full_leaves_its_jobs_to_others() {
     };
     assert_eq!((crew(&mut s, "w1"), crew(&mut s, "w1"), crew(&mut s, "w2")), (json!(1), json!(0), json!(1)));
     assert_eq!(s.call("fn_job_claim_batch('w3', 10)")["count"], json!(3));
-    assert_eq!(s.count("agentq.job_blocked"), 0);
+    assert_eq!(s.count("agentq.job_line"), 0);
     assert_counted(&mut s);
 }
 

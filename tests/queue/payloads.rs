@@ -35,7 +35,7 @@ fn it_writes_what_a_batch_of_whole_jobs_writes() {
     let mut whole = common.clone();
     whole["job_kind"] = json!("a");
     whole["payload_json"] = json!({"n": 1});
-    let differs = "job_id, created_at, updated_at, blocked_by";
+    let differs = "job_id, created_at, updated_at, line";
     let row = |s: &mut Session| -> Vec<String> {
         let columns = s.text(&format!(
             "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'agentq.job'::regclass

@@ -196,7 +196,7 @@ impl Rounds {
         let mut client = self.stage.connect_patiently(&scene.database)?;
         let until = Instant::now() + DRAIN;
         let left = "SELECT EXISTS (SELECT FROM agentq.job_ready UNION ALL SELECT FROM agentq.job_waiting
-            UNION ALL SELECT FROM agentq.job_blocked UNION ALL SELECT FROM agentq.job_lease)";
+            UNION ALL SELECT FROM agentq.job_line UNION ALL SELECT FROM agentq.job_lease)";
         while client.query_one(left, &[])?.get(0) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
         }

@@ -1,9 +1,9 @@
 //! What is in use of each key, and who waits for it, in a table of fixed size that all sessions share.
 //!
-//! A key is that of a limit, of which a job takes one slot; that of a budget, of which it takes an amount; or
-//! the name of a lane, of which nothing is taken but turns.
+//! A key is that of a limit, of which a job takes one counter; that of a budget, of which it takes an amount; or
+//! the name of a fair line, of which nothing is taken but turns.
 
-use crate::lane::{self, Lane};
+use crate::line::{Fair, Line};
 use crate::name::Name;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,17 +12,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 const PROBES: usize = 64;
 /// One job's share of a turn, at a weight of 1.
 pub const TURN: u64 = 1 << 20;
-/// Queues with lanes of which it is remembered how far turns have come.
+/// Queues with fair lines, of which it is remembered how far turns have come.
 const QUEUES: usize = 1_024;
 
 /// A key in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Slot<'a> {
+pub struct CounterKey<'a> {
     pub database: u32,
     pub key: &'a str,
 }
 
-impl Slot<'_> {
+impl CounterKey<'_> {
     pub(crate) fn hash(self) -> u64 {
         let mut hasher = DefaultHasher::new();
         Hash::hash(&self, &mut hasher);
@@ -30,23 +30,23 @@ impl Slot<'_> {
     }
 }
 
-/// So much of a key, of which there is so much.
+/// What a job asks of a key: an amount, of which there is at most `most`.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct CounterDemand<'a> {
     pub key: &'a str,
     pub most: i64,
     pub amount: i64,
 }
 
-/// A lane in which jobs wait.
+/// A fair line in which jobs wait, and its turn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn {
+pub struct LineTurn {
     /// How much it has had: who has had least is next.
     pub had: u64,
     /// Where its next turn begins: what it has missed is not made up for.
     pub turn: u64,
     pub group: u32,
-    pub lane: String,
+    pub line: String,
 }
 
 /// How far the turns of a queue have come.
@@ -65,7 +65,7 @@ pub struct Counters<const N: usize> {
     blocked: [i32; N],
     /// What the job wanted that was refused last.
     needed: [i64; N],
-    /// Of a lane: its queue and its group.
+    /// Of a fair line: its queue and its group.
     queues: [i32; N],
     groups: [u32; N],
     turns: [u64; N],
@@ -78,8 +78,8 @@ pub struct Counters<const N: usize> {
     waiting: [u32; N],
     stands_at: [u32; N],
     waiting_count: usize,
-    /// How many of them are lanes.
-    lanes_waited_in: usize,
+    /// How many of them are fair lines.
+    fair_lines_waited_in: usize,
 }
 
 impl<const N: usize> Default for Counters<N> {
@@ -98,79 +98,80 @@ impl<const N: usize> Default for Counters<N> {
             waiting: [0; N],
             stands_at: [0; N],
             waiting_count: 0,
-            lanes_waited_in: 0,
+            fair_lines_waited_in: 0,
         }
     }
 }
 
 impl<const N: usize> Counters<N> {
-    fn places(slot: Slot<'_>) -> impl Iterator<Item = usize> + use<N> {
-        let first = slot.hash() as usize % N;
+    fn places(counter: CounterKey<'_>) -> impl Iterator<Item = usize> + use<N> {
+        let first = counter.hash() as usize % N;
         (0..PROBES.min(N)).map(move |step| (first + step) % N)
     }
 
-    fn find(&self, slot: Slot<'_>) -> Option<usize> {
-        Self::places(slot).find(|place| self.databases[*place] == slot.database && self.names[*place].is(slot.key))
+    fn find(&self, counter: CounterKey<'_>) -> Option<usize> {
+        Self::places(counter)
+            .find(|place| self.databases[*place] == counter.database && self.names[*place].is(counter.key))
     }
 
     /// The place of a counter, or one for it: where nothing is counted, it may move in.
-    fn find_or_make(&mut self, slot: Slot<'_>) -> Option<usize> {
-        if let Some(place) = self.find(slot) {
+    fn find_or_make(&mut self, counter: CounterKey<'_>) -> Option<usize> {
+        if let Some(place) = self.find(counter) {
             return Some(place);
         }
-        let name = Name::new(slot.key)?;
-        let place = Self::places(slot).find(|place| self.active[*place] == 0 && self.blocked[*place] == 0)?;
-        let (queue, group) = Lane::parse(slot.key).map_or((0, 0), |lane| (lane.queue_id, lane.group()));
-        (self.databases[place], self.names[place]) = (slot.database, name);
+        let name = Name::new(counter.key)?;
+        let place = Self::places(counter).find(|place| self.active[*place] == 0 && self.blocked[*place] == 0)?;
+        let (queue, group) = Fair::parse(counter.key).map_or((0, 0), |fair| (fair.queue_id, fair.group()));
+        (self.databases[place], self.names[place]) = (counter.database, name);
         (self.queues[place], self.groups[place], self.turns[place], self.needed[place]) = (queue, group, 0, 0);
         self.wanted[place] = false;
         Some(place)
     }
 
-    pub fn active(&self, slot: Slot<'_>) -> i64 {
-        self.find(slot).map_or(0, |place| self.active[place])
+    pub fn active(&self, counter: CounterKey<'_>) -> i64 {
+        self.find(counter).map_or(0, |place| self.active[place])
     }
 
-    pub fn blocked(&self, slot: Slot<'_>) -> u32 {
-        self.find(slot).map_or(0, |place| self.blocked[place].max(0) as u32)
+    pub fn blocked(&self, counter: CounterKey<'_>) -> u32 {
+        self.find(counter).map_or(0, |place| self.blocked[place].max(0) as u32)
     }
 
     /// Whether there is not enough for the job that was refused last, or for any; `back` is what the one who asks
     /// gives back.
-    pub fn is_full(&self, slot: Slot<'_>, most: i64, back: i64) -> bool {
-        let (active, needed) = self.find(slot).map_or((0, 0), |place| (self.active[place], self.needed[place]));
+    pub fn is_full(&self, counter: CounterKey<'_>, most: i64, back: i64) -> bool {
+        let (active, needed) = self.find(counter).map_or((0, 0), |place| (self.active[place], self.needed[place]));
         (active - back).saturating_add(needed.max(1)) > most
     }
 
     /// Whether nothing is left; `back` is what the one who asks gives back.
-    pub fn is_used_up(&self, slot: Slot<'_>, most: i64, back: i64) -> bool {
-        self.active(slot) - back >= most
+    pub fn is_used_up(&self, counter: CounterKey<'_>, most: i64, back: i64) -> bool {
+        self.active(counter) - back >= most
     }
 
     /// Whether a claim is known to have been kept from jobs by this key.
-    pub fn is_wanted(&self, slot: Slot<'_>) -> bool {
-        self.find(slot).is_some_and(|place| self.wanted[place])
+    pub fn is_wanted(&self, counter: CounterKey<'_>) -> bool {
+        self.find(counter).is_some_and(|place| self.wanted[place])
     }
 
     /// Remembers that a claim was kept from jobs by this key.
-    pub fn want(&mut self, slot: Slot<'_>) {
-        if let Some(place) = self.find_or_make(slot) {
+    pub fn want(&mut self, counter: CounterKey<'_>) {
+        if let Some(place) = self.find_or_make(counter) {
             self.wanted[place] = true;
         }
     }
 
-    /// So much of a key is free again. True: somebody waits for it.
-    pub fn give_back(&mut self, slot: Slot<'_>, amount: i64) -> bool {
-        self.add_active(slot, -amount);
-        self.find(slot).is_some_and(|place| std::mem::take(&mut self.wanted[place]) || self.blocked[place] > 0)
+    /// An amount of a key is free again. True: somebody waits for it.
+    pub fn give_back(&mut self, counter: CounterKey<'_>, amount: i64) -> bool {
+        self.add_active(counter, -amount);
+        self.find(counter).is_some_and(|place| std::mem::take(&mut self.wanted[place]) || self.blocked[place] > 0)
     }
 
-    /// Whether jobs wait for any key, or in any lane.
+    /// Whether jobs wait for any key, or in any fair line.
     pub fn is_waited(&self) -> (bool, bool) {
-        (self.waiting_count > self.lanes_waited_in, self.lanes_waited_in > 0)
+        (self.waiting_count > self.fair_lines_waited_in, self.fair_lines_waited_in > 0)
     }
 
-    /// The places of a database at which jobs wait: of keys, which have no queue, or of the lanes of a queue.
+    /// The places of a database at which jobs wait: of keys, which have no queue, or of the fair lines of a queue.
     fn waiting(&self, database: u32, queue: i32) -> impl Iterator<Item = usize> {
         let places = self.waiting[..self.waiting_count].iter().map(|place| *place as usize);
         places.filter(move |place| self.databases[*place] == database && self.queues[*place] == queue)
@@ -185,7 +186,7 @@ impl<const N: usize> Counters<N> {
         self.waiting[self.waiting_count] = place as u32;
         self.stands_at[place] = self.waiting_count as u32;
         self.waiting_count += 1;
-        self.lanes_waited_in += usize::from(self.queues[place] != 0);
+        self.fair_lines_waited_in += usize::from(self.queues[place] != 0);
     }
 
     fn end_waiting(&mut self, place: usize) {
@@ -193,13 +194,13 @@ impl<const N: usize> Counters<N> {
         self.waiting[at] = last;
         self.stands_at[last as usize] = at as u32;
         self.waiting_count -= 1;
-        self.lanes_waited_in -= usize::from(self.queues[place] != 0);
+        self.fair_lines_waited_in -= usize::from(self.queues[place] != 0);
     }
 
-    /// Takes so much of each, or nothing and says of which there is not enough.
-    pub fn take(&mut self, database: u32, wanted: &[Wanted<'_>]) -> Result<(), usize> {
+    /// Takes the amount of each, or nothing and says of which there is not enough.
+    pub fn take(&mut self, database: u32, wanted: &[CounterDemand<'_>]) -> Result<(), usize> {
         for (number, wish) in wanted.iter().enumerate() {
-            let place = self.find_or_make(Slot { database, key: wish.key });
+            let place = self.find_or_make(CounterKey { database, key: wish.key });
             if let Some(place) = place
                 && self.active[place].saturating_add(wish.amount.max(1)) <= wish.most
             {
@@ -209,7 +210,7 @@ impl<const N: usize> Counters<N> {
             }
             place.into_iter().for_each(|place| self.needed[place] = wish.amount);
             for taken in &wanted[..number] {
-                self.add_active(Slot { database, key: taken.key }, -taken.amount);
+                self.add_active(CounterKey { database, key: taken.key }, -taken.amount);
             }
             return Err(number);
         }
@@ -217,8 +218,8 @@ impl<const N: usize> Counters<N> {
     }
 
     /// False: there is no room for the counter. What has come back is looked at anew by those who wait.
-    pub fn add_active(&mut self, slot: Slot<'_>, change: i64) -> bool {
-        let Some(place) = self.find_or_make(slot) else { return false };
+    pub fn add_active(&mut self, counter: CounterKey<'_>, change: i64) -> bool {
+        let Some(place) = self.find_or_make(counter) else { return false };
         self.active[place] = self.active[place].saturating_add(change).max(0);
         if change < 0 {
             self.needed[place] = 0;
@@ -240,8 +241,8 @@ impl<const N: usize> Counters<N> {
     }
 
     /// False: there is no room for the counter.
-    pub fn add_blocked(&mut self, slot: Slot<'_>, change: i32) -> bool {
-        let Some(place) = self.find_or_make(slot) else { return false };
+    pub fn add_blocked(&mut self, counter: CounterKey<'_>, change: i32) -> bool {
+        let Some(place) = self.find_or_make(counter) else { return false };
         let before = self.blocked[place] > 0;
         self.blocked[place] += change;
         match (before, self.blocked[place] > 0) {
@@ -261,11 +262,11 @@ impl<const N: usize> Counters<N> {
         true
     }
 
-    /// Sets how many jobs wait for a key, or in a lane, that is not known yet. False: there is no room for the counter.
-    pub fn restore_blocked(&mut self, slot: Slot<'_>, blocked: u32) -> bool {
-        let Some(place) = self.find_or_make(slot) else { return false };
+    /// Sets how many jobs wait for a key, or in a fair line, that is not known yet. False: there is no room for the counter.
+    pub fn restore_blocked(&mut self, counter: CounterKey<'_>, blocked: u32) -> bool {
+        let Some(place) = self.find_or_make(counter) else { return false };
         if self.blocked[place] == 0 && blocked > 0 {
-            self.turns[place] = self.time(slot.database, self.queues[place]);
+            self.turns[place] = self.time(counter.database, self.queues[place]);
             self.blocked[place] = blocked as i32;
             self.begin_waiting(place);
         }
@@ -293,7 +294,7 @@ impl<const N: usize> Counters<N> {
     }
 }
 
-/// Turns: the lanes of a queue are served so that each group gets its share.
+/// Turns: the fair lines of a queue are served so that each group gets its share.
 impl<const N: usize> Counters<N> {
     fn time_place(&self, database: u32, queue: i32) -> Option<usize> {
         let mut hasher = DefaultHasher::new();
@@ -316,16 +317,22 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// Where a lane begins into which jobs have come: with its group, or with the others.
+    /// Where a fair line begins into which jobs have come: with its group, or with the others.
     fn first_turn(&self, place: usize) -> u64 {
         let (database, queue, group) = (self.databases[place], self.queues[place], self.groups[place]);
         let of_group = self.waiting(database, queue).find(|other| self.groups[*other] == group);
         of_group.map_or_else(|| self.turns[place].max(self.time(database, queue)), |other| self.turns[other])
     }
 
-    /// The lanes of a queue in which jobs wait, of those groups that have had least, so many at most; the least first.
-    pub fn lanes(&self, database: u32, queue: i32, most: usize, may: impl Fn(&Self, Lane<'_>) -> bool) -> Vec<Turn> {
-        let may = |place: usize| Lane::parse(self.names[place].as_str()).is_some_and(|lane| may(self, lane));
+    /// The fair lines of a queue in which jobs wait, of at most `most` groups: those that have had least, the least first.
+    pub fn fair_lines(
+        &self,
+        database: u32,
+        queue: i32,
+        most: usize,
+        may: impl Fn(&Self, Fair<'_>) -> bool,
+    ) -> Vec<LineTurn> {
+        let may = |place: usize| Fair::parse(self.names[place].as_str()).is_some_and(|fair| may(self, fair));
         // With the greatest on top. Few have to be asked for their names.
         let mut best: BinaryHeap<(u64, u32)> = BinaryHeap::new();
         for place in self.waiting(database, queue) {
@@ -343,20 +350,20 @@ impl<const N: usize> Counters<N> {
         let best: BTreeSet<(u64, u32)> = best.into_iter().collect();
         let chosen = |place: &usize| best.contains(&(self.turns[*place], self.groups[*place])) && may(*place);
         let time = self.time(database, queue);
-        let turn = |place: usize| Turn {
+        let turn = |place: usize| LineTurn {
             had: self.turns[place],
             turn: self.turns[place].max(time),
             group: self.groups[place],
-            lane: self.names[place].as_str().to_owned(),
+            line: self.names[place].as_str().to_owned(),
         };
-        let mut lanes: Vec<Turn> = self.waiting(database, queue).filter(chosen).map(turn).collect();
-        lanes.sort();
-        lanes
+        let mut lines: Vec<LineTurn> = self.waiting(database, queue).filter(chosen).map(turn).collect();
+        lines.sort();
+        lines
     }
 
-    /// What those without a fairness key have had; they are in no lane, or in one of capabilities.
+    /// What those without a fairness key have had; they stand with all the others, or in a line of capabilities.
     pub fn had_without_key(&self, database: u32, queue: i32) -> u64 {
-        self.find(Slot { database, key: &without_key(queue) }).map_or(0, |place| self.turns[place])
+        self.find(CounterKey { database, key: &without_key(queue) }).map_or(0, |place| self.turns[place])
     }
 
     /// Where their next turn begins.
@@ -365,12 +372,12 @@ impl<const N: usize> Counters<N> {
     }
 
     fn set_turn_without_key(&mut self, database: u32, queue: i32, turn: u64) {
-        if let Some(place) = self.find_or_make(Slot { database, key: &without_key(queue) }) {
+        if let Some(place) = self.find_or_make(CounterKey { database, key: &without_key(queue) }) {
             self.turns[place] = turn;
         }
     }
 
-    /// So many jobs of a group were given out, each with this share of its turn.
+    /// Jobs of a group were given out, each with this share of its turn.
     pub fn served(&mut self, database: u32, queue: i32, group: u32, share: u64, jobs: u64) {
         let mut begins = self.time(database, queue);
         if group == 0 {
@@ -396,7 +403,7 @@ impl<const N: usize> Counters<N> {
 }
 
 fn without_key(queue: i32) -> String {
-    lane::of(queue, &[], Some("")).unwrap_or_default()
+    Line::fair(queue, &[], Some("")).map_or_else(String::new, |line| line.name().to_owned())
 }
 
 /// Groups that are to be served, in turn: each time the one that has had least, for its weight.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 const KEYS: [&str; 6] = ["", "one", "two", "three", "four", "five"];
 
-fn slot(number: usize) -> Slot<'static> {
-    Slot { database: 1, key: KEYS[number] }
+fn counter(number: usize) -> CounterKey<'static> {
+    CounterKey { database: 1, key: KEYS[number] }
 }
 
-fn one(number: usize, most: i64) -> Wanted<'static> {
-    Wanted { key: KEYS[number], most, amount: 1 }
+fn one(number: usize, most: i64) -> CounterDemand<'static> {
+    CounterDemand { key: KEYS[number], most, amount: 1 }
 }
 
 #[test]
@@ -17,14 +17,14 @@ fn all_is_taken_or_nothing() {
     let mut counters = Counters::<16>::default();
     assert_eq!(counters.take(1, &[one(1, 2), one(2, 1)]), Ok(()));
     assert_eq!(counters.take(1, &[one(1, 2), one(2, 1)]), Err(1));
-    assert_eq!((counters.active(slot(1)), counters.active(slot(2))), (1, 1));
-    counters.add_active(slot(2), -1);
+    assert_eq!((counters.active(counter(1)), counters.active(counter(2))), (1, 1));
+    counters.add_active(counter(2), -1);
     assert_eq!(counters.take(1, &[one(1, 2), one(2, 1)]), Ok(()));
     assert_eq!(counters.take(1, &[one(1, 2)]), Err(0));
     // Another database has its own.
     assert_eq!(counters.take(2, &[one(1, 1)]), Ok(()));
     counters.clear(1);
-    assert_eq!((counters.active(slot(1)), counters.active(Slot { database: 2, key: "one" })), (0, 1));
+    assert_eq!((counters.active(counter(1)), counters.active(CounterKey { database: 2, key: "one" })), (0, 1));
 }
 
 #[test]
@@ -34,25 +34,25 @@ fn a_full_table_gives_nothing_away() {
         assert_eq!(counters.take(1, &[one(number, 9)]), Ok(()));
     }
     assert_eq!(counters.take(1, &[one(5, 9)]), Err(0));
-    counters.add_active(slot(3), -1);
+    counters.add_active(counter(3), -1);
     assert_eq!(counters.take(1, &[one(5, 9)]), Ok(()));
     // Nor does a key that it cannot hold.
     let long = "k".repeat(crate::name::LONGEST_NAME + 1);
-    assert_eq!(counters.take(1, &[Wanted { key: &long, most: 9, amount: 1 }]), Err(0));
+    assert_eq!(counters.take(1, &[CounterDemand { key: &long, most: 9, amount: 1 }]), Err(0));
 }
 
 #[test]
 fn what_is_waited_for_is_found() {
     let mut counters = Counters::<64>::default();
     assert_eq!(counters.is_waited(), (false, false));
-    counters.add_blocked(slot(2), 3);
-    counters.add_blocked(Slot { database: 2, key: "one" }, 1);
-    counters.add_blocked(slot(4), 1);
-    counters.add_blocked(slot(4), -1);
+    counters.add_blocked(counter(2), 3);
+    counters.add_blocked(CounterKey { database: 2, key: "one" }, 1);
+    counters.add_blocked(counter(4), 1);
+    counters.add_blocked(counter(4), -1);
     assert_eq!(counters.waited_for(1).collect::<Vec<_>>(), ["two"]);
-    counters.add_blocked(Slot { database: 1, key: "lane:1||a" }, 1);
+    counters.add_blocked(CounterKey { database: 1, key: "fair:1||a" }, 1);
     assert_eq!(counters.is_waited(), (true, true));
-    assert_eq!(counters.waited_for(1).collect::<Vec<_>>(), ["two"], "a lane is no key");
+    assert_eq!(counters.waited_for(1).collect::<Vec<_>>(), ["two"], "a fair line is no key");
     counters.clear(1);
     counters.clear(2);
     assert_eq!(counters.is_waited(), (false, false));
@@ -61,25 +61,25 @@ fn what_is_waited_for_is_found() {
 #[test]
 fn who_wants_much_is_waited_for() {
     let mut counters = Counters::<16>::default();
-    let wanted = |amount| [Wanted { key: "one", most: 100, amount }];
+    let wanted = |amount| [CounterDemand { key: "one", most: 100, amount }];
     assert_eq!(counters.take(1, &wanted(60)), Ok(()));
-    assert!(!counters.is_full(slot(1), 100, 0));
+    assert!(!counters.is_full(counter(1), 100, 0));
     assert_eq!(counters.take(1, &wanted(50)), Err(0));
-    assert!(counters.is_full(slot(1), 100, 0), "for the one who wanted 50");
-    assert!(!counters.is_full(slot(1), 100, 10), "but not if 10 come back");
-    counters.add_active(slot(1), -10);
-    assert!(!counters.is_full(slot(1), 100, 0));
+    assert!(counters.is_full(counter(1), 100, 0), "for the one who wanted 50");
+    assert!(!counters.is_full(counter(1), 100, 10), "but not if 10 come back");
+    counters.add_active(counter(1), -10);
+    assert!(!counters.is_full(counter(1), 100, 0));
     assert_eq!(counters.take(1, &wanted(50)), Ok(()));
     // When it goes, those behind it are looked at.
-    counters.add_blocked(slot(1), 2);
+    counters.add_blocked(counter(1), 2);
     assert_eq!(counters.take(1, &wanted(30)), Err(0));
-    counters.add_active(slot(1), -10);
-    assert!(!counters.is_full(slot(1), 100, 0));
+    counters.add_active(counter(1), -10);
+    assert!(!counters.is_full(counter(1), 100, 0));
     assert_eq!(counters.take(1, &wanted(30)), Err(0));
-    assert!(counters.is_full(slot(1), 100, 0));
-    counters.add_blocked(slot(1), -1);
-    assert!(!counters.is_full(slot(1), 100, 0));
-    counters.add_active(slot(1), 10);
+    assert!(counters.is_full(counter(1), 100, 0));
+    counters.add_blocked(counter(1), -1);
+    assert!(!counters.is_full(counter(1), 100, 0));
+    counters.add_active(counter(1), 10);
     // Who wants nothing waits too when nothing is left.
     assert_eq!(counters.take(1, &wanted(0)), Err(0));
 }
@@ -90,9 +90,9 @@ fn what_nobody_needs_any_more_makes_room() {
     for number in 1..=4 {
         assert_eq!(counters.take(1, &[one(number, 9)]), Ok(()));
     }
-    counters.add_blocked(slot(2), 1);
+    counters.add_blocked(counter(2), 1);
     counters.forget(1, |key| key == "one" || key == "two");
-    assert_eq!((counters.active(slot(1)), counters.active(slot(2)), counters.active(slot(3))), (0, 1, 1));
+    assert_eq!((counters.active(counter(1)), counters.active(counter(2)), counters.active(counter(3))), (0, 1, 1));
     assert_eq!(counters.take(1, &[one(5, 9)]), Ok(()));
 }
 
@@ -100,46 +100,48 @@ fn what_nobody_needs_any_more_makes_room() {
 fn serve(counters: &mut Counters<64>, weights: &BTreeMap<u32, f64>, times: usize) -> BTreeMap<u32, usize> {
     let mut got = BTreeMap::new();
     for _ in 0..times {
-        let lane = counters.lanes(1, 3, 1, |_, _| true).remove(0);
-        *got.entry(lane.group).or_default() += 1;
-        counters.served(1, 3, lane.group, share(weights.get(&lane.group).copied().unwrap_or(1.0)), 1);
+        let line = counters.fair_lines(1, 3, 1, |_, _| true).remove(0);
+        *got.entry(line.group).or_default() += 1;
+        counters.served(1, 3, line.group, share(weights.get(&line.group).copied().unwrap_or(1.0)), 1);
     }
     got
 }
 
-fn lane(key: &str) -> (String, u32) {
-    let name = lane::of(3, &[], Some(key)).expect("a lane");
-    let group = Lane::parse(&name).expect("a lane").group();
-    (name, group)
+fn fair_line(key: &str) -> (String, u32) {
+    let line = Line::fair(3, &[], Some(key)).expect("a line");
+    let group = Fair::parse(line.name()).expect("a fair line").group();
+    (line.name().to_owned(), group)
 }
 
 #[test]
 fn each_gets_its_share_and_who_comes_late_does_not_catch_up() {
     let mut counters = Counters::<64>::default();
-    let (a, b, late) = (lane("a"), lane("b"), lane("late"));
+    let (a, b, late) = (fair_line("a"), fair_line("b"), fair_line("late"));
     for name in [&a.0, &b.0] {
-        counters.add_blocked(Slot { database: 1, key: name }, 1_000);
+        counters.add_blocked(CounterKey { database: 1, key: name }, 1_000);
     }
     let weights = BTreeMap::from([(b.1, 3.0)]);
     let got = serve(&mut counters, &weights, 400);
     assert_eq!((got[&a.1], got[&b.1]), (100, 300));
-    counters.add_blocked(Slot { database: 1, key: &late.0 }, 1_000);
+    counters.add_blocked(CounterKey { database: 1, key: &late.0 }, 1_000);
     let got = serve(&mut counters, &weights, 500);
     assert!(got[&late.1].abs_diff(100) <= 1 && got[&a.1].abs_diff(100) <= 1, "{got:?}");
     // Other queues and databases have other turns.
-    assert!(counters.lanes(1, 4, 9, |_, _| true).is_empty() && counters.lanes(2, 3, 9, |_, _| true).is_empty());
+    assert!(
+        counters.fair_lines(1, 4, 9, |_, _| true).is_empty() && counters.fair_lines(2, 3, 9, |_, _| true).is_empty()
+    );
 }
 
 #[test]
 fn those_without_a_key_are_a_group_as_well() {
     let mut counters = Counters::<64>::default();
-    let (a, _) = lane("a");
-    counters.add_blocked(Slot { database: 1, key: &a }, 10);
-    counters.served(1, 3, lane("a").1, TURN, 5);
+    let (a, _) = fair_line("a");
+    counters.add_blocked(CounterKey { database: 1, key: &a }, 10);
+    counters.served(1, 3, fair_line("a").1, TURN, 5);
     assert_eq!(counters.turn_without_key(1, 3), 4 * TURN, "where the last job stood that was given out");
     counters.served(1, 3, 0, TURN, 1);
     assert_eq!(counters.turn_without_key(1, 3), 5 * TURN);
-    counters.served(1, 3, lane("a").1, TURN, 5);
+    counters.served(1, 3, fair_line("a").1, TURN, 5);
     counters.passed_over(1, 3);
     assert_eq!(counters.turn_without_key(1, 3), 10 * TURN, "nothing is made up for");
 }
@@ -147,23 +149,23 @@ fn those_without_a_key_are_a_group_as_well() {
 #[test]
 fn who_cannot_be_served_holds_nobody_up_and_does_not_catch_up() {
     let mut counters = Counters::<64>::default();
-    let (full, busy, late) = (lane("full"), lane("busy"), lane("late"));
+    let (full, busy, late) = (fair_line("full"), fair_line("busy"), fair_line("late"));
     for name in [&full.0, &busy.0] {
-        counters.add_blocked(Slot { database: 1, key: name }, 1_000);
+        counters.add_blocked(CounterKey { database: 1, key: name }, 1_000);
     }
-    let may = |_: &Counters<64>, lane: Lane<'_>| lane.fairness_key != "full";
+    let may = |_: &Counters<64>, fair: Fair<'_>| fair.fairness_key != "full";
     let serve = |counters: &mut Counters<64>, times: usize, all: bool| {
         let mut got: BTreeMap<u32, usize> = BTreeMap::new();
         for _ in 0..times {
-            let lane = counters.lanes(1, 3, 1, |counters, lane| all || may(counters, lane)).remove(0);
-            *got.entry(lane.group).or_default() += 1;
-            counters.served(1, 3, lane.group, TURN, 1);
+            let line = counters.fair_lines(1, 3, 1, |counters, fair| all || may(counters, fair)).remove(0);
+            *got.entry(line.group).or_default() += 1;
+            counters.served(1, 3, line.group, TURN, 1);
         }
         got
     };
     serve(&mut counters, 500, false);
     // Who comes now takes turns with the one that was served, not with the one that could not be.
-    counters.add_blocked(Slot { database: 1, key: &late.0 }, 1_000);
+    counters.add_blocked(CounterKey { database: 1, key: &late.0 }, 1_000);
     let got = serve(&mut counters, 20, false);
     assert!(got[&late.1].abs_diff(10) <= 1, "{got:?}");
     // And when that one can be served, it does too.
@@ -175,32 +177,32 @@ fn who_cannot_be_served_holds_nobody_up_and_does_not_catch_up() {
 fn what_somebody_was_kept_from_is_told_when_it_is_free_again() {
     let mut counters = Counters::<16>::default();
     assert_eq!(counters.take(1, &[one(1, 1)]), Ok(()));
-    assert!(counters.is_used_up(slot(1), 1, 0) && !counters.is_used_up(slot(1), 1, 1));
-    assert!(!counters.give_back(slot(1), 1), "nobody has asked");
+    assert!(counters.is_used_up(counter(1), 1, 0) && !counters.is_used_up(counter(1), 1, 1));
+    assert!(!counters.give_back(counter(1), 1), "nobody has asked");
     assert_eq!(counters.take(1, &[one(1, 1)]), Ok(()));
-    counters.want(slot(1));
-    assert!(counters.is_wanted(slot(1)));
-    assert!(counters.give_back(slot(1), 1) && !counters.is_wanted(slot(1)));
+    counters.want(counter(1));
+    assert!(counters.is_wanted(counter(1)));
+    assert!(counters.give_back(counter(1), 1) && !counters.is_wanted(counter(1)));
 }
 
 #[test]
 fn much_too_much_is_not_nothing() {
     let mut counters = Counters::<16>::default();
     for _ in 0..3 {
-        counters.add_active(slot(1), i64::MAX / 2);
+        counters.add_active(counter(1), i64::MAX / 2);
     }
-    assert!(counters.is_used_up(slot(1), i64::MAX, 0));
+    assert!(counters.is_used_up(counter(1), i64::MAX, 0));
 }
 
 #[test]
-fn a_worker_sees_the_lanes_that_it_may_read() {
+fn a_worker_sees_the_fair_lines_that_it_may_read() {
     let mut counters = Counters::<64>::default();
     for needs in ["gpu", "web"] {
-        let name = lane::of(3, &[needs.to_owned()], None).expect("a lane");
-        counters.add_blocked(Slot { database: 1, key: &name }, 1);
+        let line = Line::fair(3, &[needs.to_owned()], None).expect("a line");
+        counters.add_blocked(CounterKey { database: 1, key: line.name() }, 1);
     }
-    let found = counters.lanes(1, 3, 9, |_, lane| lane.admits(&["gpu".to_owned()]));
-    assert_eq!(found.iter().map(|turn| turn.lane.as_str()).collect::<Vec<_>>(), ["lane:3|gpu|"]);
+    let found = counters.fair_lines(1, 3, 9, |_, fair| fair.admits(&["gpu".to_owned()]));
+    assert_eq!(found.iter().map(|turn| turn.line.as_str()).collect::<Vec<_>>(), ["fair:3|gpu|"]);
 }
 
 proptest! {
@@ -212,16 +214,16 @@ proptest! {
         let mut counters = Counters::<256>::default();
         let mut model = [0; 40];
         for (number, most, amount, free) in steps {
-            let (slot, held) = (Slot { database: 7, key: &keys[number] }, &mut model[number]);
+            let (counter, held) = (CounterKey { database: 7, key: &keys[number] }, &mut model[number]);
             if free && *held >= amount {
-                counters.add_active(slot, -amount);
+                counters.add_active(counter, -amount);
                 *held -= amount;
             } else if !free {
-                let taken = counters.take(7, &[Wanted { key: &keys[number], most, amount }]).is_ok();
+                let taken = counters.take(7, &[CounterDemand { key: &keys[number], most, amount }]).is_ok();
                 prop_assert_eq!(taken, *held + amount <= most);
                 *held += if taken { amount } else { 0 };
             }
-            prop_assert_eq!(counters.active(slot), *held);
+            prop_assert_eq!(counters.active(counter), *held);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The gauges of many keys, in a table of fixed size that shared memory can hold.
 
-use crate::counters::Slot;
+use crate::counters::CounterKey;
 use crate::name::Name;
 use crate::rate::Gauge;
 
@@ -32,33 +32,34 @@ impl<const N: usize> Default for Gauges<N> {
 }
 
 impl<const N: usize> Gauges<N> {
-    fn places(slot: Slot<'_>) -> impl Iterator<Item = usize> + use<N> {
-        let first = slot.hash() as usize % N;
+    fn places(counter: CounterKey<'_>) -> impl Iterator<Item = usize> + use<N> {
+        let first = counter.hash() as usize % N;
         (0..PROBES.min(N)).map(move |step| (first + step) % N)
     }
 
-    fn find(&self, slot: Slot<'_>) -> Option<usize> {
-        Self::places(slot).find(|place| self.databases[*place] == slot.database && self.names[*place].is(slot.key))
+    fn find(&self, counter: CounterKey<'_>) -> Option<usize> {
+        Self::places(counter)
+            .find(|place| self.databases[*place] == counter.database && self.names[*place].is(counter.key))
     }
 
     pub fn is_empty(&self) -> bool {
         self.taken == 0
     }
 
-    pub fn get(&self, slot: Slot<'_>) -> Option<Gauge> {
-        self.find(slot).map(|place| self.gauges[place])
+    pub fn get(&self, counter: CounterKey<'_>) -> Option<Gauge> {
+        self.find(counter).map(|place| self.gauges[place])
     }
 
     /// The gauge of a key, which has changed when this returns. None: there is no room for it.
-    pub fn change(&mut self, slot: Slot<'_>, now: Micros) -> Option<&mut Gauge> {
-        let place = match self.find(slot) {
+    pub fn change(&mut self, counter: CounterKey<'_>, now: Micros) -> Option<&mut Gauge> {
+        let place = match self.find(counter) {
             Some(place) => place,
             None => {
-                let name = Name::new(slot.key)?;
+                let name = Name::new(counter.key)?;
                 let is_free = |place: &usize| self.databases[*place] == 0 || self.gauges[*place].is_idle(now);
-                let place = Self::places(slot).find(is_free)?;
+                let place = Self::places(counter).find(is_free)?;
                 self.taken += usize::from(self.databases[place] == 0);
-                (self.databases[place], self.names[place]) = (slot.database, name);
+                (self.databases[place], self.names[place]) = (counter.database, name);
                 self.gauges[place] = Gauge::default();
                 place
             }
@@ -110,8 +111,8 @@ mod tests {
 
     const NOW: Micros = 1_000_000;
 
-    fn slot(key: &str) -> Slot<'_> {
-        Slot { database: 1, key }
+    fn counter(key: &str) -> CounterKey<'_> {
+        CounterKey { database: 1, key }
     }
 
     #[test]
@@ -119,10 +120,10 @@ mod tests {
         let rate = Rate { amount: 1, per: 10, burst: 1, is_window: false };
         let mut gauges = Gauges::<2>::default();
         for key in ["one", "two"] {
-            gauges.change(slot(key), NOW).expect("room").take(&rate, 1, NOW);
+            gauges.change(counter(key), NOW).expect("room").take(&rate, 1, NOW);
         }
-        assert!(gauges.change(slot("three"), NOW).is_none());
-        assert!(gauges.change(slot("three"), NOW + 10).is_some());
+        assert!(gauges.change(counter("three"), NOW).is_none());
+        assert!(gauges.change(counter("three"), NOW + 10).is_some());
         gauges.clear(1);
         assert!(gauges.is_empty());
     }
@@ -130,8 +131,8 @@ mod tests {
     #[test]
     fn what_has_changed_is_told_once() {
         let mut gauges = Gauges::<8>::default();
-        gauges.change(slot("one"), NOW).expect("room").close(NOW + 5, NOW);
-        gauges.change(Slot { database: 2, key: "one" }, NOW).expect("room").close(NOW + 3, NOW);
+        gauges.change(counter("one"), NOW).expect("room").close(NOW + 5, NOW);
+        gauges.change(CounterKey { database: 2, key: "one" }, NOW).expect("room").close(NOW + 3, NOW);
         assert_eq!(gauges.next_opening(1, NOW), Some(NOW + 5));
         assert_eq!(gauges.next_opening(1, NOW + 5), None);
         let told = gauges.take_changed(1);

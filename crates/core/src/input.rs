@@ -140,6 +140,16 @@ pub fn known_options(
     Ok(())
 }
 
+/// A whole number in an options object.
+pub fn whole(what: &str, value: &Value) -> Result<i32, Refusal> {
+    value.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| {
+        Refusal::new(
+            format!("{what} must be a whole number, not {}", shown(&value.to_string())),
+            format!("For example: {{\"{what}\": 5}}."),
+        )
+    })
+}
+
 /// An option that is a number of seconds. None: it is not there.
 pub fn seconds(key: &str, value: Option<&Value>, low: f64, high: f64) -> Result<Option<f64>, Refusal> {
     match value {

@@ -1,32 +1,25 @@
 //! A chain of compensations: one job for each effect, from the last that was declared to the first. The next is
 //! enqueued by the transaction in which the one before succeeds; one that ends otherwise halts the chain.
 
-use super::carry::shorten;
 use super::manifest::Catalog;
+use super::perform::shorten;
 use super::{ON_END, audit, drift};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::settings::Settings;
-use crate::db::{Db, statement};
+use crate::db::{Db, statements};
 use crate::flow::missions;
 use crate::json::Jsonb;
-use crate::queue::batch::{self, Fate};
-use crate::queue::hooks::Ended;
-use crate::queue::submitted;
+use crate::queue::ends::hooks::Ended;
+use crate::queue::intake::batch::{self, Fate};
+use crate::queue::intake::job_spec;
+use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
 use pgrx::Uuid;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-statement!(CHAIN_OF_JOB, "sql/chain_of_job.sql", [UUIDOID]);
-statement!(CHAIN_LOCK, "sql/chain_lock.sql", [UUIDOID]);
-statement!(CHAIN_NEXT, "sql/chain_next.sql", [UUIDOID, INT8OID]);
-statement!(CHAIN_COUNT, "sql/chain_count.sql", [UUIDOID]);
-statement!(CHAIN_END, "sql/chain_end.sql", [UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(EFFECT_COMPENSATING, "sql/effect_compensating.sql", [UUIDOID, UUIDOID]);
-statement!(EFFECT_COMPENSATED, "sql/effect_compensated.sql", [UUIDOID, TIMESTAMPTZOID]);
-statement!(COMPENSATION_FAILED, "sql/compensation_failed.sql", [UUIDOID, TEXTOID]);
+statements!("chain.sql": CHAIN_OF_JOB, CHAIN_LOCK, CHAIN_NEXT, CHAIN_COUNT, CHAIN_END, EFFECT_COMPENSATING, EFFECT_COMPENSATED, COMPENSATION_FAILED);
 
 /// An effect of a chain whose turn it is.
 struct Turn {
@@ -48,8 +41,8 @@ pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
     let mut missions: BTreeSet<(Reverse<i32>, [u8; 16])> = BTreeSet::new();
     for ended in &ended {
         let row = db.run(&CHAIN_OF_JOB, &[ended.job_id.into()]);
-        if let Some(mission) = (!row.is_empty()).then(|| row.get::<Uuid>(4)).flatten() {
-            missions.insert((Reverse(row.get(8).unwrap_or_default()), *mission.as_bytes()));
+        if let Some(mission) = (!row.is_empty()).then(|| row.get_at::<Uuid>(4)).flatten() {
+            missions.insert((Reverse(row.get_at(8).unwrap_or_default()), *mission.as_bytes()));
         }
     }
     for (_, mission) in missions {
@@ -63,13 +56,13 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
     if row.is_empty() {
         return;
     }
-    let (effect_id, chain_id): (Uuid, Uuid) = (row.must(1), row.must(2));
-    let (compensation, error): (String, Option<String>) = (row.must(3), row.get(5));
+    let (effect_id, chain_id): (Uuid, Uuid) = (row.must_at(1), row.must_at(2));
+    let (compensation, error): (String, Option<String>) = (row.must_at(3), row.get_at(5));
     if db.run(&CHAIN_LOCK, &[chain_id.into()]).is_empty() {
         return;
     }
     let succeeded = state == "succeeded";
-    let job = drift::Job { job_id, mission: row.get(7), compensates: Some(effect_id) };
+    let job = drift::Job { job_id, mission: row.get_at(7), compensates: Some(effect_id) };
     drift::of_compensation(db, &job, &compensation, succeeded, now);
     let subject = effect_id.to_string();
     if succeeded {
@@ -78,7 +71,7 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
         let what =
             json!({"compensation": compensation, "job_id": job_id.to_string(), "chain_id": chain_id.to_string()});
         audit(db, "effect.compensated", &subject, what, now);
-        advance(db, chain_id, row.must(6), now);
+        advance(db, chain_id, row.must_at(6), now);
     } else {
         let error = format!("job {job_id} ended as {state}: {}", error.as_deref().unwrap_or("no error was given"));
         halt(db, chain_id, effect_id, &compensation, shorten(&error), now);
@@ -94,13 +87,13 @@ pub fn advance(db: &Db, chain_id: Uuid, seq: i64, now: Micros) -> Option<Uuid> {
         return None;
     }
     let turn = Turn {
-        effect_id: row.must(1),
-        effect_type: row.must(2),
-        compensation: row.must(3),
-        mission_id: row.get(4),
-        told: row.must::<pgrx::JsonB>(5).0,
-        payload: row.must::<pgrx::JsonB>(6).0,
-        result: row.get::<pgrx::JsonB>(7).map_or(Value::Null, |result| result.0),
+        effect_id: row.must_at(1),
+        effect_type: row.must_at(2),
+        compensation: row.must_at(3),
+        mission_id: row.get_at(4),
+        told: row.must_at::<pgrx::JsonB>(5).0,
+        payload: row.must_at::<pgrx::JsonB>(6).0,
+        result: row.get_at::<pgrx::JsonB>(7).map_or(Value::Null, |result| result.0),
     };
     match turn.enqueue(db, chain_id) {
         Ok(job_id) => {
@@ -125,14 +118,14 @@ impl Turn {
                 "Declare it again, and call agentq.fn_effect_compensate.",
             ));
         };
-        let settings = Settings::current();
+        let rules = Rulebook::current();
         let mut payload = self.told.clone();
         payload["compensation"] = json!(self.compensation);
         let mut whole = payload.clone();
         whole["payload"] = self.payload.clone();
         whole["result"] = self.result.clone();
         // Both together may be larger than a payload; then the worker reads them with fn_effect_get.
-        if Jsonb::from_value(whole.clone()).size() as i64 <= settings.payload_max_bytes {
+        if Jsonb::from_value(whole.clone()).size() as i64 <= rules.payload_max_bytes {
             payload = whole;
         }
         let mut job = json!({
@@ -145,8 +138,8 @@ impl Turn {
             job["max_attempts"] = json!(attempts);
         }
         let document = Jsonb::from_value(job);
-        let mut job = submitted::read(&settings, new_id(), document.container().item())?;
-        job.terms.on_end = Some(ON_END.to_owned());
+        let mut job = job_spec::read(&rules, new_id(), document.container().item())?;
+        job.options.on_end = Some(ON_END.to_owned());
         match batch::settle(vec![Ok(job)]).remove(0) {
             Fate::Enqueued(id) => Ok(id),
             Fate::Duplicate(id) => {
@@ -167,7 +160,7 @@ fn halt(db: &Db, chain_id: Uuid, effect_id: Uuid, compensation: &str, error: &st
 
 fn end(db: &Db, chain_id: Uuid, status: &str, error: Option<&str>, more: Value, now: Micros) {
     let row = db.run(&CHAIN_END, &[chain_id.into(), status.into(), error.into(), timestamp(now).into()]);
-    let (pgrx::JsonB(mut told), mission): (pgrx::JsonB, Option<Uuid>) = (row.must(1), row.get(2));
+    let (pgrx::JsonB(mut told), mission): (pgrx::JsonB, Option<Uuid>) = (row.must_at(1), row.get_at(2));
     if let (Some(told), Value::Object(more)) = (told.as_object_mut(), more) {
         told.extend(more);
     }

@@ -1,29 +1,35 @@
 //! Removing effects that nobody needs any more. Waits for nobody.
 
-use crate::base::clock::{Micros, timestamp};
-use crate::base::settings::Settings;
-use crate::db::{self, statement};
-use crate::queue::finish::youngest_id;
-use agentq_core::config;
+use crate::base::clock::{self, timestamp};
+use crate::base::ids::youngest_id;
+use crate::db::{self, statements};
+use crate::flow::settings::EFFECTS_KEEP_SECONDS;
+use crate::queue::rules::Rulebook;
+use crate::room::Outcome;
 use pgrx::Uuid;
+use std::cell::Cell;
 
-statement!(EFFECTS_CLEAN, "sql/effects_clean.sql", [UUIDOID, UUIDOID, INT8OID, TIMESTAMPTZOID]);
-statement!(CHAINS_CLEAN, "sql/chains_clean.sql", [UUIDOID, INT8OID, TIMESTAMPTZOID]);
-statement!(DRIFT_CLEAN, "sql/drift_clean.sql", [UUIDOID, INT8OID, TIMESTAMPTZOID]);
+statements!("clean.sql": EFFECTS_CLEAN, CHAINS_CLEAN, DRIFT_CLEAN);
 
-/// Removes what is too old among the next `limit` effects from `from` on. Says how many rows went, and where to go on;
-/// None: all have been looked at.
-pub fn sweep(settings: &Settings, from: Uuid, limit: i64, now: Micros) -> (i64, Option<Uuid>) {
-    let keep = settings.value(config::EFFECTS_KEEP_SECONDS).as_i64().unwrap_or(i64::from(i32::MAX));
-    let before = now - keep * 1_000_000;
-    let youngest = youngest_id(before);
+/// Effects looked at in one transaction.
+const AT_MOST: i64 = 1_000;
+
+thread_local!(static SWEPT_TO: Cell<[u8; 16]> = const { Cell::new([0; 16]) });
+
+/// Removes effects that have been kept as long as the settings say and whose jobs are gone. The sweep remembers where
+/// it was; effects that stay are passed once per sweep.
+pub fn sweep() -> Outcome {
+    let before = clock::now() - Rulebook::current().number(EFFECTS_KEEP_SECONDS) * 1_000_000;
+    let (from, youngest) = (Uuid::from_bytes(SWEPT_TO.get()), youngest_id(before));
     db::connect(|db| {
-        let row = db.run(&EFFECTS_CLEAN, &[from.into(), youngest.into(), limit.into(), timestamp(before).into()]);
-        let (looked_at, mut removed): (i64, i64) = (row.must(1), row.must(2));
-        let last: Option<Uuid> = row.get(3);
+        let row = db.run(&EFFECTS_CLEAN, &[from.into(), youngest.into(), AT_MOST.into(), timestamp(before).into()]);
+        let (looked_at, mut removed): (i64, i64) = (row.must_at(1), row.must_at(2));
+        let last: Option<Uuid> = row.get_at(3);
         for clean in [&CHAINS_CLEAN, &DRIFT_CLEAN] {
-            removed += db.run(clean, &[youngest.into(), limit.into(), timestamp(before).into()]).must::<i64>(1);
+            removed += db.run(clean, &[youngest.into(), AT_MOST.into(), timestamp(before).into()]).only::<i64>();
         }
-        (removed, last.filter(|_| looked_at == limit))
+        let more = looked_at == AT_MOST;
+        SWEPT_TO.set(last.filter(|_| more).map_or([0; 16], |id| *id.as_bytes()));
+        Outcome::and_more(removed, more)
     })
 }

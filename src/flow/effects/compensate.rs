@@ -8,26 +8,20 @@ use super::audit;
 use super::chain;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::settings::Settings;
-use crate::db::{self, Db, Statement, statement};
+use crate::db::{self, Db, Statement, statements};
 use crate::error::{OrRaise, raise, required, unknown_job};
 use crate::flow::missions;
+use crate::flow::settings::COMPENSATE_UNKNOWN;
 use crate::json::Jsonb;
 use crate::queue::answer;
+use crate::queue::rules::Rulebook;
 use agentq_core::mission::MISSION_ENDS;
-use agentq_core::{Refusal, config, input, payload};
+use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(CHAIN_RUNNING, "sql/chain_running.sql", [UUIDOID, UUIDOID]);
-statement!(CHAIN_ADD, "sql/chain_add.sql", [UUIDOID, UUIDOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(CHAIN_REMOVE, "sql/chain_remove.sql", [UUIDOID]);
-statement!(CHAIN_SIZE, "sql/chain_size.sql", [UUIDOID, INT4OID, INT4OID, INT4OID]);
-statement!(CHAIN_TAKE, "sql/chain_take.sql", [UUIDOID, UUIDARRAYOID, BOOLOID]);
-statement!(LOCK_OF_MISSION, "sql/lock_of_mission.sql", [UUIDOID]);
-statement!(LOCK_OF_JOB, "sql/lock_of_job.sql", [UUIDOID]);
-statement!(UNFINISHED, "sql/unfinished.sql", [UUIDOID, UUIDOID]);
+statements!("compensate.sql": CHAIN_RUNNING, CHAIN_ADD, CHAIN_REMOVE, CHAIN_SIZE, CHAIN_TAKE, LOCK_OF_MISSION, LOCK_OF_JOB, UNFINISHED);
 
 /// Whose effects.
 #[derive(Clone, Copy)]
@@ -76,12 +70,12 @@ enum Started {
 /// Compensates what a mission has done; its jobs must have ended. False: there is nothing to compensate. True: the chain
 /// runs, and `flow::missions::compensated` is called when it has ended, which may be at once.
 pub fn compensate(db: &Db, mission_id: Uuid, now: Micros) -> bool {
-    let terms = Terms { reason: None, include_unknown: include_unknown(&Settings::current()) };
+    let terms = Terms { reason: None, include_unknown: include_unknown(&Rulebook::current()) };
     !matches!(start(db, Scope::Mission(mission_id), &terms, now), Started::Nothing(_))
 }
 
-fn include_unknown(settings: &Settings) -> bool {
-    settings.value(config::COMPENSATE_UNKNOWN).as_bool().unwrap_or(false)
+fn include_unknown(rules: &Rulebook) -> bool {
+    rules.flag(COMPENSATE_UNKNOWN)
 }
 
 fn start(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Started {
@@ -90,7 +84,7 @@ fn start(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Started {
     for _ in 0..100 {
         let running = db.run(&CHAIN_RUNNING, &[mission.into(), job.into()]);
         if !running.is_empty() {
-            return Started::Already(running.must(1));
+            return Started::Already(running.must_at(1));
         }
         let by = db::session_user();
         let args = [
@@ -144,16 +138,16 @@ fn take(db: &Db, scope: Scope, terms: &Terms<'_>, chain_id: Uuid) -> Found {
         Scope::Job(id) => (&LOCK_OF_JOB, id),
     };
     let mut ids: Vec<Uuid> = Vec::new();
-    db.run(lock, &[id.into()]).each(|row| ids.push(row.must(1)));
+    db.run(lock, &[id.into()]).each(|row| ids.push(row.must_at(1)));
     if ids.is_empty() {
         return Found::default();
     }
     let row = db.run(&CHAIN_TAKE, &[chain_id.into(), ids.into(), terms.include_unknown.into()]);
-    let unknown: Option<Vec<Uuid>> = row.get(2);
+    let unknown: Option<Vec<Uuid>> = row.get_at(2);
     Found {
-        effects: row.must(1),
+        effects: row.must_at(1),
         unknown: unknown.unwrap_or_default().iter().map(Uuid::to_string).collect(),
-        irreversible: row.must(3),
+        irreversible: row.must_at(3),
     }
 }
 
@@ -165,7 +159,7 @@ fn fn_effect_compensate(
     p_reason: default!(Option<&str>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|settings| {
+    answer::if_on(|rules| {
         let scope = match (p_job_id, p_mission_id) {
             (Some(id), None) => Scope::Job(id),
             (None, Some(id)) => Scope::Mission(id),
@@ -177,8 +171,8 @@ fn fn_effect_compensate(
             .or_raise(),
         };
         let asked = p_options.map(|options| options.parse("p_options").and_then(read).or_raise());
-        let include_unknown = asked.flatten().unwrap_or_else(|| include_unknown(settings));
-        let terms = Terms { reason: p_reason.map(super::carry::shorten), include_unknown };
+        let include_unknown = asked.flatten().unwrap_or_else(|| include_unknown(rules));
+        let terms = Terms { reason: p_reason.map(super::perform::shorten), include_unknown };
         db::answer(|db| public(db, scope, &terms, clock::now()))
     })
 }
@@ -203,7 +197,7 @@ fn public(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Jsonb {
     // A mission that has not ended may do more.
     let is_open = status.as_deref().is_some_and(|status| !MISSION_ENDS.contains(&status) && status != "compensating");
     let mut jobs: Vec<String> = Vec::new();
-    db.run(&UNFINISHED, &[mission.into(), job.into()]).each(|row| jobs.push(row.must::<Uuid>(1).to_string()));
+    db.run(&UNFINISHED, &[mission.into(), job.into()]).each(|row| jobs.push(row.must_at::<Uuid>(1).to_string()));
     if !jobs.is_empty() || is_open {
         return Jsonb::from_value(json!({
             "ok": false, "code": "not_finished", "jobs": jobs,

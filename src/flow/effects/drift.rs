@@ -3,18 +3,13 @@
 use super::audit;
 use super::manifest::Catalog;
 use crate::base::clock::{Micros, timestamp};
-use crate::db::{Db, statement};
+use crate::db::{Db, statements};
 use agentq_core::effects::{self, Drift};
 use pgrx::Uuid;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-statement!(
-    DRIFT_ADD,
-    "sql/drift_add.sql",
-    [UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, UUIDOID, UUIDOID, INT8OID, TIMESTAMPTZOID]
-);
-statement!(EFFECTS_OF_JOB, "sql/effects_of_job.sql", [UUIDOID]);
+statements!("drift.sql": DRIFT_ADD, EFFECTS_OF_JOB);
 
 /// The job whose deeds are looked at.
 pub struct Job {
@@ -34,8 +29,8 @@ pub fn of_compensation(db: &Db, job: &Job, compensation: &str, succeeded: bool, 
     let catalog = Catalog::current(db);
     let (mut planned, mut done) = (BTreeSet::new(), BTreeSet::new());
     db.run(&EFFECTS_OF_JOB, &[job.job_id.into()]).each(|row| {
-        let effect_type: String = row.must(1);
-        if row.must(2) {
+        let effect_type: String = row.must_at(1);
+        if row.must_at(2) {
             done.insert(effect_type.clone());
         }
         planned.insert(effect_type);

@@ -3,30 +3,23 @@
 //! Changes go one after the other, so that two of them cannot together make what neither would be allowed.
 
 use super::audit;
-use super::carry::shorten;
 use crate::base::clock::{self, timestamp};
 use crate::base::ids::new_id;
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::base::text::shorten;
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
+use crate::flow::settings::COMPENSATION_MAX_DEPTH;
 use crate::json::Jsonb;
-use crate::queue::enqueue::find_queue;
+use crate::queue::rules::Rulebook;
 use agentq_core::effects::{Fault, Manifest};
-use agentq_core::{config, input, payload};
+use agentq_core::{input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-statement!(MANIFEST_LOCK, "sql/manifest_lock.sql", []);
-statement!(MANIFEST_HEAD, "sql/manifest_head.sql", []);
-statement!(MANIFEST_LOAD, "sql/manifest_load.sql", [], freely);
-statement!(MANIFEST_ADD, "sql/manifest_add.sql", [INT8OID, UUIDOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, TEXTOID]);
-statement!(MANIFEST_CLEAR, "sql/manifest_clear.sql", [], freely);
-statement!(OPERATIONS_FILL, "sql/operations_fill.sql", [JSONBOID]);
-statement!(COMPENSATIONS_FILL, "sql/compensations_fill.sql", [JSONBOID]);
-statement!(TYPES_FILL, "sql/types_fill.sql", [JSONBOID]);
+statements!("manifest.sql": MANIFEST_LOCK, MANIFEST_HEAD, MANIFEST_LOAD, MANIFEST_ADD, MANIFEST_CLEAR, OPERATIONS_FILL, COMPENSATIONS_FILL, TYPES_FILL);
 
 /// The catalog in force.
 #[derive(Clone, Default)]
@@ -48,15 +41,15 @@ impl Catalog {
             return Catalog::default();
         }
         if let Some((known, catalog)) = COPY.with_borrow(Clone::clone)
-            && known == head.must::<Uuid>(1)
+            && known == head.must_at::<Uuid>(1)
         {
             return catalog;
         }
         // The id again, with the tables as they are at the same moment.
         let row = db.run(&MANIFEST_LOAD, &[]);
-        let (id, pgrx::JsonB(document)): (Uuid, pgrx::JsonB) = (row.must(2), row.must(3));
+        let (id, pgrx::JsonB(document)): (Uuid, pgrx::JsonB) = (row.must_at(2), row.must_at(3));
         let manifest = Rc::new(Manifest::read(&document).or_raise());
-        let catalog = Catalog { version: row.get(1), manifest };
+        let catalog = Catalog { version: row.get_at(1), manifest };
         COPY.set(Some((id, catalog.clone())));
         catalog
     }
@@ -64,11 +57,11 @@ impl Catalog {
 
 /// All that is wrong with a catalog.
 fn faults(manifest: &Manifest) -> Vec<Fault> {
-    let settings = Settings::current();
-    let depth = settings.value(config::COMPENSATION_MAX_DEPTH).as_u64().unwrap_or(2);
+    let rules = Rulebook::current();
+    let depth = rules.number(COMPENSATION_MAX_DEPTH);
     let mut faults = manifest.faults(depth as usize);
     for (name, compensation) in &manifest.compensations {
-        if let Err(refusal) = find_queue(&settings, &compensation.queue) {
+        if let Err(refusal) = rules.queue(&compensation.queue) {
             faults.push(Fault {
                 code: "unknown_queue",
                 path: format!("compensations.{name}.queue"),

@@ -5,12 +5,12 @@
 //! job of its own, the next when the one before has succeeded.
 //! Lock order: the lease of the job, the chain of compensations, effects, then new jobs as an enqueue.
 
-pub mod carry;
 pub mod chain;
 pub mod clean;
 pub mod compensate;
 mod drift;
 pub mod manifest;
+pub mod perform;
 pub mod plan;
 
 pub use compensate::compensate;
@@ -18,7 +18,7 @@ pub use compensate::compensate;
 use crate::base::clock::Micros;
 use crate::db::Db;
 use crate::events::Event;
-use crate::queue::hooks;
+use crate::queue::ends::hooks;
 use serde_json::Value;
 
 /// The hook of jobs that carry out compensations.

@@ -6,15 +6,15 @@ use super::drift;
 use super::manifest::Catalog;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::base::signal::check_signal;
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
 use crate::flow::missions::mission_of_job;
 use crate::json::Jsonb;
 use crate::queue::answer;
-use crate::queue::batch::not_a_list;
-use crate::queue::enqueue::check_signal;
-use crate::queue::settle::Held;
+use crate::queue::batch_list::not_a_list;
+use crate::queue::rules::Rulebook;
+use crate::queue::storage::LockedLease;
 use agentq_core::effects::Manifest;
 use agentq_core::error::shown;
 use agentq_core::{Refusal, input, payload};
@@ -23,27 +23,7 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 
-statement!(COMPENSATED_BY, "sql/compensated_by.sql", [UUIDOID]);
-statement!(
-    EFFECT_PLAN,
-    "sql/effect_plan.sql",
-    [
-        UUIDOID,
-        UUIDOID,
-        UUIDOID,
-        UUIDOID,
-        TEXTOID,
-        JSONBOID,
-        TEXTOID,
-        TEXTOID,
-        BOOLOID,
-        BOOLOID,
-        INT8OID,
-        UUIDOID,
-        TIMESTAMPTZOID
-    ]
-);
-statement!(EFFECT_BY_KEY, "sql/effect_by_key.sql", [UUIDOID, TEXTOID, TEXTOID, JSONBOID]);
+statements!("plan.sql": COMPENSATED_BY, EFFECT_PLAN, EFFECT_BY_KEY);
 
 const LARGEST_PLAN: usize = 1_000;
 const EXAMPLE: &str =
@@ -61,12 +41,12 @@ struct Planner {
 }
 
 impl Planner {
-    fn of(db: &Db, held: &Held, manifest: &Manifest) -> Planner {
+    fn of(db: &Db, held: &LockedLease, manifest: &Manifest) -> Planner {
         let job_id = held.place.job_id;
         let row = db.run(&COMPENSATED_BY, &[job_id.into()]);
         if !row.is_empty() {
-            let (compensates, declared_by) = (row.get(1), row.get(2));
-            return Planner { declared_by, compensates, mission: row.get(3), step: row.get(4) };
+            let (compensates, declared_by) = (row.get_at(1), row.get_at(2));
+            return Planner { declared_by, compensates, mission: row.get_at(3), step: row.get_at(4) };
         }
         let declared_by = manifest.operation_of_kind(&held.place.job_kind).map(|(name, _)| name.to_owned());
         let (mission, step) = mission_of_job(db, job_id).unzip();
@@ -116,19 +96,19 @@ fn fn_effect_plan(
     p_effects: Option<Jsonb>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|settings| {
+    answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);
-        let asked = read(settings, job_id, required("p_effects", p_effects)).or_raise();
+        let asked = read(rules, job_id, required("p_effects", p_effects)).or_raise();
         let now = clock::now();
-        db::answer(|db| match Held::lock(db, job_id, Some(owner), p_lease_token) {
+        db::answer(|db| match LockedLease::lock(db, job_id, Some(owner), p_lease_token) {
             Some(held) => plan(db, &held, &asked, now),
             None => answer::lease_lost(db, job_id),
         })
     })
 }
 
-fn plan(db: &Db, held: &Held, asked: &[Asked], now: Micros) -> Jsonb {
+fn plan(db: &Db, held: &LockedLease, asked: &[Asked], now: Micros) -> Jsonb {
     let job_id = held.place.job_id;
     let catalog = Catalog::current(db);
     let planner = Planner::of(db, held, &catalog.manifest);
@@ -189,11 +169,11 @@ impl Planner {
         ];
         let new = db.run(&EFFECT_PLAN, &args);
         if !new.is_empty() {
-            return Ok((new.must::<pgrx::JsonB>(1).0, true));
+            return Ok((new.must_at::<pgrx::JsonB>(1).0, true));
         }
         // The lease is locked, so it was there before.
         let found = db.run(&EFFECT_BY_KEY, &[job_id.into(), effect_type.into(), key.into(), payload.into()]);
-        if !found.must::<bool>(2) {
+        if !found.must_at::<bool>(2) {
             return Err(Refusal::new(
                 format!(
                     "the effect \"{}\" with the key \"{}\" was planned with another payload",
@@ -203,11 +183,11 @@ impl Planner {
                 "The same key is for the same effect: give another effect another idempotency_key.",
             ));
         }
-        Ok((found.must::<pgrx::JsonB>(1).0, false))
+        Ok((found.must_at::<pgrx::JsonB>(1).0, false))
     }
 }
 
-fn read(settings: &Settings, job_id: Uuid, effects: Jsonb) -> Result<Vec<Asked>, Refusal> {
+fn read(rules: &Rulebook, job_id: Uuid, effects: Jsonb) -> Result<Vec<Asked>, Refusal> {
     if !effects.is_array() {
         return Err(not_a_list("p_effects", EXAMPLE));
     }
@@ -219,11 +199,11 @@ fn read(settings: &Settings, job_id: Uuid, effects: Jsonb) -> Result<Vec<Asked>,
         ));
     }
     let mut keyless: HashMap<String, usize> = HashMap::new();
-    list.into_iter().enumerate().map(|(index, value)| one(settings, job_id, index, value, &mut keyless)).collect()
+    list.into_iter().enumerate().map(|(index, value)| one(rules, job_id, index, value, &mut keyless)).collect()
 }
 
 fn one(
-    settings: &Settings,
+    rules: &Rulebook,
     job_id: Uuid,
     index: usize,
     value: Value,
@@ -258,7 +238,7 @@ fn one(
         }
     };
     let payload = map.remove("payload").filter(|value| !value.is_null()).unwrap_or_else(|| json!({}));
-    check_signal(&format!("{path}.payload"), Jsonb::from_value(payload.clone()), settings.payload_max_bytes)?;
+    check_signal(&format!("{path}.payload"), Jsonb::from_value(payload.clone()), rules.payload_max_bytes)?;
     let key = key.unwrap_or_else(|| {
         let number = keyless.entry(effect_type.clone()).and_modify(|number| *number += 1).or_insert(1);
         format!("{job_id}:{effect_type}:{number}")

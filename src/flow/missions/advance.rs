@@ -6,11 +6,12 @@ use super::rows::mission_edge;
 use super::{counts, finalize, step_of, stop};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::ids::new_ids;
-use crate::base::settings::Settings;
-use crate::db::{self, Db, Rows, statement};
+use crate::db::{self, Db, Rows, statements};
 use crate::events::Event;
+use crate::flow::settings::STEP_EVENTS;
 use crate::json::Jsonb;
-use crate::queue::hooks::Ended;
+use crate::queue::ends::hooks::Ended;
+use crate::queue::rules::Rulebook;
 use crate::table::{Moment, Scan, Table};
 use agentq_core::mission::plan::{self, Decision, Work};
 use pgrx::Uuid;
@@ -19,13 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-statement!(STEP_END, "sql/step_end.sql", [UUIDOID, TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, UUIDOID]);
-statement!(ITEM_END, "sql/item_end.sql", [UUIDOID, INT4OID, TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, UUIDOID]);
-statement!(ITEMS_LOCK, "sql/items_lock.sql", [UUIDOID]);
-statement!(ITEMS_RESULT, "sql/items_result.sql", [UUIDOID]);
-statement!(STEP_BUMP, "sql/step_bump.sql", [UUIDOID, INT4OID, INT4OID, UUIDOID, TIMESTAMPTZOID, INT4OID]);
-statement!(STEP_DONE, "sql/step_done.sql", [UUIDOID, TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(STEPS_HOLD, "sql/steps_hold.sql", [UUIDARRAYOID, TIMESTAMPTZOID]);
+statements!("advance.sql": STEP_END, ITEM_END, ITEMS_LOCK, ITEMS_RESULT, STEP_BUMP, STEP_DONE, STEPS_HOLD);
 
 /// Results up to so many bytes are told with the event of a step.
 const SMALL_RESULT: usize = 2_000;
@@ -114,7 +109,7 @@ fn end_item(
         job.job_id.into(),
     ];
     let row = db.run(&ITEM_END, &args);
-    (!row.is_empty()).then(|| item % plan::shards(row.must::<i32>(1) as usize))
+    (!row.is_empty()).then(|| item % plan::shards(row.must_at::<i32>(1) as usize))
 }
 
 /// The end of a step that works through a list, if all its items have ended.
@@ -127,8 +122,8 @@ pub fn end_list(db: &Db, step: Uuid) -> Option<End> {
     // All results together may be more than the server can hold. Whoever ends the last item must not suffer from it.
     let read = db::attempt(|| {
         let row = db.run(&ITEMS_RESULT, &[step.into()]);
-        let numbers = (row.must::<i64>(2), row.must::<i64>(3), row.get::<i64>(4));
-        (row.get::<Jsonb>(1), numbers, row.get::<String>(5), row.must::<bool>(6))
+        let numbers = (row.must_at::<i64>(2), row.must_at::<i64>(3), row.get_at::<i64>(4));
+        (row.get_at::<Jsonb>(1), numbers, row.get_at::<String>(5), row.must_at::<bool>(6))
     });
     let (result, (well, all, needed), first, cancelled) = match read {
         Ok(read) => read,
@@ -171,20 +166,20 @@ impl Line {
         if row.is_empty() {
             return;
         }
-        let mission: Uuid = row.must(1);
+        let mission: Uuid = row.must_at(1);
         let over = Over {
             id: end.step,
             status: end.status,
-            children: row.must(3),
-            shard: row.must(4),
-            fails_mission: row.must(5),
-            name: row.must(6),
-            kind: row.must(7),
+            children: row.must_at(3),
+            shard: row.must_at(4),
+            fails_mission: row.must_at(5),
+            name: row.must_at(6),
+            kind: row.must_at(7),
             result: end.result,
             error: end.error,
             job: end.by,
         };
-        self.missions.entry((Reverse(row.must(2)), *mission.as_bytes())).or_default().push(over);
+        self.missions.entry((Reverse(row.must_at(2)), *mission.as_bytes())).or_default().push(over);
     }
 
     /// Goes through the missions. The end of one may end a step of the mission around it.
@@ -206,7 +201,7 @@ pub struct Run<'a> {
     pub mission_id: Uuid,
     pub depth: i32,
     pub now: Micros,
-    pub settings: Rc<Settings>,
+    pub rules: Rc<Rulebook>,
     work: Work<[u8; 16]>,
     deltas: BTreeMap<i32, i32>,
     starts: Vec<(Candidate, Prepared)>,
@@ -221,14 +216,14 @@ pub struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub fn new(db: &'a Db, mission_id: Uuid, depth: i32, now: Micros) -> Run<'a> {
-        let settings = Settings::current();
+        let rules = Rulebook::current();
         let (work, deltas, starts, failing) = Default::default();
         Run {
             db,
             mission_id,
             depth,
             now,
-            settings,
+            rules,
             work,
             deltas,
             starts,
@@ -284,7 +279,7 @@ impl<'a> Run<'a> {
 
     fn tell(&self, over: &Over) {
         let kind = match over.status {
-            "succeeded" if self.settings.step_events => "step.succeeded",
+            "succeeded" if self.rules.flag(STEP_EVENTS) => "step.succeeded",
             "failed" => "step.failed",
             _ => return,
         };
@@ -318,7 +313,7 @@ impl<'a> Run<'a> {
             if row.is_empty() {
                 continue;
             }
-            let decision = plan::decide(row.must(11), row.must(12), row.must(13));
+            let decision = plan::decide(row.must_at(11), row.must_at(12), row.must_at(13));
             if decision != Decision::Wait {
                 decided.push((candidate(&row), decision));
                 shard += 1;
@@ -334,7 +329,7 @@ impl<'a> Run<'a> {
         let unreachable = "a step before it did not end as it asks";
         let mut skipped: Vec<(Candidate, &str)> = skip.into_iter().map(|(step, _)| (step, unreachable)).collect();
         let begin = begin.into_iter().map(|(step, _)| step).collect();
-        for (step, made) in prepare::all(self.db, &self.settings, self.mission_id, begin) {
+        for (step, made) in prepare::all(self.db, &self.rules, self.mission_id, begin) {
             match made {
                 Made::Begin(prepared) => self.starts.push((step, prepared)),
                 Made::Skip => skipped.push((step, "its condition is not met")),
@@ -438,15 +433,15 @@ impl Candidate {
 /// The first ten columns of a statement about steps that may begin.
 pub fn candidate(row: &Rows) -> Candidate {
     Candidate {
-        id: row.must(1),
-        children: row.must(2),
-        fails_mission: row.must(3),
-        name: row.must(4),
-        kind: row.must(5),
-        executor: row.get(6),
-        params: row.must(7),
-        spec: row.get::<pgrx::JsonB>(8).map(|spec| agentq_core::mission::template::Spec::from_value(&spec.0)),
-        job: row.get(9),
-        shard: row.must(10),
+        id: row.must_at(1),
+        children: row.must_at(2),
+        fails_mission: row.must_at(3),
+        name: row.must_at(4),
+        kind: row.must_at(5),
+        executor: row.get_at(6),
+        params: row.must_at(7),
+        spec: row.get_at::<pgrx::JsonB>(8).map(|spec| agentq_core::mission::template::Spec::from_value(&spec.0)),
+        job: row.get_at(9),
+        shard: row.must_at(10),
     }
 }

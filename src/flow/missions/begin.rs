@@ -7,12 +7,12 @@ use super::start::{self, Start};
 use super::{check, counts, hook_of};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::ids::new_ids;
-use crate::base::settings::Queue;
-use crate::db::statement;
+use crate::db::statements;
 use crate::json::Jsonb;
-use crate::queue::hints;
-use crate::queue::new_job::{self, NewJob};
-use crate::queue::terms::{self, Terms};
+use crate::queue::intake::job_options::JobOptions;
+use crate::queue::intake::new_job::{self, NewJob};
+use crate::queue::rules::Queue;
+use crate::queue::storage::marks;
 use crate::table::{Row, Table};
 use agentq_core::input;
 use agentq_core::mission::plan;
@@ -21,7 +21,7 @@ use pgrx::Uuid;
 use serde_json::Value;
 use std::rc::Rc;
 
-statement!(STEP_BEGIN, "sql/step_begin.sql", [UUIDOID, UUIDOID, UUIDOID, INT4OID, INT4OID, TIMESTAMPTZOID]);
+statements!("begin.sql": STEP_BEGIN);
 
 /// Written into the jobs of steps as who enqueued them.
 const ACTOR: &str = "mission";
@@ -105,7 +105,7 @@ fn begin_mission(run: &Run<'_>, step: &Candidate, template: &Value, given: &Valu
         input: Some(given.clone()),
         ..Start::default()
     };
-    match check::read(&run.settings, template) {
+    match check::read(&run.rules, template) {
         Ok(read) => start::submit(run.db, &read, template, &terms, run.now).ended,
         // It was checked when it was submitted; a queue may have gone since.
         Err(refusal) => {
@@ -118,7 +118,7 @@ fn write(run: &Run<'_>, tasks: &[Task<'_>]) {
     if tasks.is_empty() {
         return;
     }
-    hints::announce();
+    marks::announce();
     let none = Spec::default();
     let jobs: Vec<NewJob<'_>> = tasks
         .iter()
@@ -134,16 +134,14 @@ fn write(run: &Run<'_>, tasks: &[Task<'_>]) {
                 target_ref: Some(&task.step.name),
                 payload_ref: None,
                 priority: spec.priority.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY),
-                max_attempts: spec
-                    .max_attempts
-                    .unwrap_or_else(|| terms::max_attempts(&run.settings, &queue, &task.step.kind)),
+                max_attempts: spec.max_attempts.unwrap_or_else(|| run.rules.max_attempts_of(&queue, &task.step.kind)),
                 asked_at: None,
                 run_id: Some(run.mission_id),
                 payload: task.payload,
-                terms: Terms {
+                options: JobOptions {
                     finish_by: spec.timeout_seconds.map(|seconds| run.now + (seconds * 1e6) as Micros),
                     on_end: Some(hook_of(task.step.id, task.item)),
-                    ..Terms::default()
+                    ..JobOptions::default()
                 },
                 queue,
             }
@@ -154,7 +152,7 @@ fn write(run: &Run<'_>, tasks: &[Task<'_>]) {
 
 /// The queue of a step; the default one, if its own is not there any more.
 fn queue(run: &Run<'_>, spec: &Spec) -> Rc<Queue> {
-    let named = spec.queue.as_deref().and_then(|name| run.settings.queue(name));
-    let queue = named.or_else(|| run.settings.queue(input::DEFAULT_QUEUE));
+    let named = spec.queue.as_deref().and_then(|name| run.rules.queues.get(name));
+    let queue = named.or_else(|| run.rules.queues.get(input::DEFAULT_QUEUE));
     Rc::clone(queue.expect("there is always the default queue"))
 }

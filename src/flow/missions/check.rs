@@ -1,16 +1,16 @@
 //! Reading a template with what only the server knows: paths, queues, payloads.
 
-use crate::base::settings::Settings;
+use crate::base::signal::check_signal;
 use crate::db;
 use crate::json::Jsonb;
-use crate::queue::enqueue::{check_signal, find_queue};
+use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
 use agentq_core::mission::template::{Outside, Template};
 use pgrx::{IntoDatum, direct_function_call, pg_sys};
 use serde_json::Value;
 use std::ffi::CString;
 
-struct Server<'a>(&'a Settings);
+struct Server<'a>(&'a Rulebook);
 
 impl Outside for Server<'_> {
     #[allow(unsafe_code, reason = "an input function of the server's")]
@@ -25,7 +25,7 @@ impl Outside for Server<'_> {
     }
 
     fn queue(&self, queue: &str) -> Result<(), Refusal> {
-        find_queue(self.0, queue).map(drop)
+        self.0.queue(queue).map(drop)
     }
 
     fn params(&self, params: &Value) -> Result<(), Refusal> {
@@ -33,11 +33,11 @@ impl Outside for Server<'_> {
     }
 }
 
-pub fn read(settings: &Settings, template: &Value) -> Result<Template, Refusal> {
-    Template::read(template, &Server(settings))
+pub fn read(rules: &Rulebook, template: &Value) -> Result<Template, Refusal> {
+    Template::read(template, &Server(rules))
 }
 
 /// Refuses a template that could not be started.
 pub fn check(template: &Value) -> Result<(), Refusal> {
-    read(&Settings::current(), template).map(drop)
+    read(&Rulebook::current(), template).map(drop)
 }

@@ -3,18 +3,14 @@
 use super::advance::{End, Line};
 use super::counts;
 use crate::base::clock::{Micros, timestamp};
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::events::Event;
 use crate::flow::effects;
 use crate::json::Jsonb;
 use pgrx::Uuid;
 use serde_json::{Value, json};
 
-statement!(MISSION_LOCK, "sql/mission_lock.sql", [UUIDOID]);
-statement!(MISSION_WAITS, "sql/mission_waits.sql", [UUIDOID]);
-statement!(MISSION_SWEEP, "sql/mission_sweep.sql", [UUIDOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(MISSION_END, "sql/mission_end.sql", [UUIDOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(MISSION_RESULT, "sql/mission_result.sql", [UUIDOID]);
+statements!("finalize.sql": MISSION_LOCK, MISSION_WAITS, MISSION_SWEEP, MISSION_END, MISSION_RESULT);
 
 /// The row of a mission, locked.
 pub struct Mission {
@@ -33,14 +29,14 @@ impl Mission {
     pub fn lock(db: &Db, mission_id: Uuid) -> Option<Mission> {
         let row = db.run(&MISSION_LOCK, &[mission_id.into()]);
         (!row.is_empty()).then(|| Mission {
-            status: row.must(1),
-            depth: row.must(2),
-            parent_step: row.get(3),
-            paused: row.must(4),
-            compensates: row.must(5),
-            last_error: row.get(6),
-            title: row.get(7),
-            cancel_reason: row.get(8),
+            status: row.must_at(1),
+            depth: row.must_at(2),
+            parent_step: row.get_at(3),
+            paused: row.must_at(4),
+            compensates: row.must_at(5),
+            last_error: row.get_at(6),
+            title: row.get_at(7),
+            cancel_reason: row.get_at(8),
         })
     }
 
@@ -105,7 +101,7 @@ fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: 
     tell(db, &format!("mission.{status}"), mission_id, what, now);
     let step = mission.parent_step?;
     // All its results together may be more than the server can hold.
-    let result = db::attempt(|| db.run(&MISSION_RESULT, &[mission_id.into()]).get::<Jsonb>(1)).ok().flatten();
+    let result = db::attempt(|| db.run(&MISSION_RESULT, &[mission_id.into()]).get_at::<Jsonb>(1)).ok().flatten();
     let error = match status {
         "succeeded" => None,
         "cancelled" => Some(mission.cancel_reason.clone().unwrap_or_else(|| "its mission was cancelled".to_owned())),

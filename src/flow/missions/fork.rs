@@ -4,19 +4,18 @@ use super::insert::Taken;
 use super::start::{self, Start};
 use super::{check, unknown_mission};
 use crate::base::clock;
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
 use crate::queue::answer;
+use crate::queue::rules::Rulebook;
 use agentq_core::mission::plan;
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Map, Value};
 
-statement!(FORK_MISSION, "sql/fork_mission.sql", [UUIDOID]);
-statement!(FORK_STEPS, "sql/fork_steps.sql", [UUIDOID]);
+statements!("fork.sql": FORK_MISSION, FORK_STEPS);
 
 #[derive(Default)]
 struct Options {
@@ -87,34 +86,34 @@ fn fn_mission_fork(
     p_from_step: Option<&str>,
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|settings| {
+    answer::if_on(|rules| {
         let mission_id = required("p_mission", p_mission);
         let from = required("p_from_step", p_from_step);
         let options = p_options.map(|o| o.parse("p_options").and_then(Options::read).or_raise()).unwrap_or_default();
-        db::answer(|db| fork(db, settings, mission_id, from, &options))
+        db::answer(|db| fork(db, rules, mission_id, from, &options))
     })
 }
 
-fn fork(db: &Db, settings: &Settings, mission_id: Uuid, from: &str, options: &Options) -> Jsonb {
+fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Options) -> Jsonb {
     let row = db.run(&FORK_MISSION, &[mission_id.into()]);
     if row.is_empty() {
         unknown_mission(mission_id)
     }
-    let mut value = row.must::<pgrx::JsonB>(1).0;
+    let mut value = row.must_at::<pgrx::JsonB>(1).0;
     options.apply(&mut value).or_raise();
-    let template = check::read(settings, &value).or_raise();
+    let template = check::read(rules, &value).or_raise();
     let mut ends: Vec<Option<Taken>> = vec![None; template.steps.len()];
     let mut well = vec![false; template.steps.len()];
     let mut begin = None;
     db.run(&FORK_STEPS, &[mission_id.into()]).each(|row| {
-        let number = row.must::<i32>(1) as usize;
-        let (status, fails_mission): (String, bool) = (row.must(3), row.must(4));
+        let number = row.must_at::<i32>(1) as usize;
+        let (status, fails_mission): (String, bool) = (row.must_at(3), row.must_at(4));
         if template.steps[number].name == from {
             begin = Some((number, status.clone()));
         }
         well[number] = matches!(status.as_str(), "succeeded" | "skipped") || (status == "failed" && !fails_mission);
-        let (result, error) = (row.get::<pgrx::JsonB>(5).map(|result| result.0), row.get(6));
-        ends[number] = Some(Taken { step: row.must(2), status, result, error });
+        let (result, error) = (row.get_at::<pgrx::JsonB>(5).map(|result| result.0), row.get_at(6));
+        ends[number] = Some(Taken { step: row.must_at(2), status, result, error });
     });
     let Some((begin, status)) = begin else {
         raise(
@@ -136,13 +135,13 @@ fn fork(db: &Db, settings: &Settings, mission_id: Uuid, from: &str, options: &Op
     let anew = plan::anew(&template, begin, &well);
     let taken = ends.into_iter().zip(anew).map(|(end, anew)| end.filter(|_| !anew)).collect();
     let terms = Start {
-        title: options.title.clone().or_else(|| row.get(2)),
-        source: row.get(3),
-        correlation_id: row.get(4),
-        trace_id: row.get(5),
-        input: row.get::<pgrx::JsonB>(6).map(|input| input.0),
-        policy_snapshot: row.get::<pgrx::JsonB>(7).map(|snapshot| snapshot.0),
-        command_id: row.get(8),
+        title: options.title.clone().or_else(|| row.get_at(2)),
+        source: row.get_at(3),
+        correlation_id: row.get_at(4),
+        trace_id: row.get_at(5),
+        input: row.get_at::<pgrx::JsonB>(6).map(|input| input.0),
+        policy_snapshot: row.get_at::<pgrx::JsonB>(7).map(|snapshot| snapshot.0),
+        command_id: row.get_at(8),
         forked: Some((mission_id, from.to_owned())),
         taken,
         ..Start::default()

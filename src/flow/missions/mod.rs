@@ -11,17 +11,17 @@
 mod advance;
 mod begin;
 mod check;
+mod control;
 mod counts;
 mod finalize;
 mod fork;
 mod insert;
-mod look;
+mod inspect;
+pub mod maintain;
 mod prepare;
 mod rows;
 mod start;
-mod steer;
 mod stop;
-pub mod tend;
 
 pub use {
     check::check,
@@ -29,14 +29,13 @@ pub use {
     start::{Start, start},
 };
 
-use crate::db::{Db, statement};
+use crate::db::{Db, statements};
 use crate::error::raise;
-use crate::queue::hooks;
+use crate::queue::ends::hooks;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
-statement!(JOB_HOOK, "sql/job_hook.sql", [UUIDOID]);
-statement!(STEP_MISSION, "sql/step_mission.sql", [UUIDOID]);
+statements!("missions.sql": JOB_HOOK, STEP_MISSION);
 
 /// The name of the hook that ends steps.
 const HOOK: &str = "mission";
@@ -51,16 +50,16 @@ pub fn mission_of_job(db: &Db, job_id: Uuid) -> Option<(Uuid, Uuid)> {
     if row.is_empty() {
         return None;
     }
-    let hook: String = row.must(1);
+    let hook: String = row.must_at(1);
     let (step, _) = step_of(hook.strip_prefix(HOOK)?.strip_prefix(':')?)?;
     let row = db.run(&STEP_MISSION, &[step.into()]);
-    (!row.is_empty()).then(|| (row.must(1), step))
+    (!row.is_empty()).then(|| (row.must_at(1), step))
 }
 
 /// What a job's hook is about: the step, and the item if it works through a list.
 fn step_of(about: &str) -> Option<(Uuid, Option<i32>)> {
     let (step, item) = about.split_once(':').map_or((about, None), |(step, item)| (step, item.parse().ok()));
-    Some((crate::queue::enqueue::parse_id(step)?, item))
+    Some((crate::base::ids::parse_id(step)?, item))
 }
 
 fn hook_of(step: Uuid, item: Option<usize>) -> String {

@@ -1,19 +1,17 @@
 //! What a step that may begin is to do: its condition, its list and its parameters, made from the results of those before
 //! it. Nothing here raises an error: it would undo the end of another step.
 
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::base::signal::check_signal;
+use crate::db::{self, Db, statements};
 use crate::json::Jsonb;
-use crate::queue::enqueue::check_signal;
+use crate::queue::rules::Rulebook;
 use agentq_core::mission::params;
 use agentq_core::mission::template::{MOST_ITEMS, Spec};
 use pgrx::Uuid;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashMap};
 
-statement!(RESULTS, "sql/results.sql", [UUIDOID, TEXTARRAYOID]);
-statement!(PATHS, "sql/paths.sql", [JSONBOID, TEXTARRAYOID, JSONBOID]);
-statement!(PATH_LIST, "sql/path_list.sql", [JSONBOID, TEXTOID]);
+statements!("prepare.sql": RESULTS, PATHS, PATH_LIST);
 
 /// A step that may begin.
 pub struct Candidate {
@@ -47,7 +45,7 @@ pub enum Work {
 }
 
 /// Prepares steps of one mission. The results that they read are read once for all.
-pub fn all(db: &Db, settings: &Settings, mission_id: Uuid, steps: Vec<Candidate>) -> Vec<(Candidate, Work)> {
+pub fn all(db: &Db, rules: &Rulebook, mission_id: Uuid, steps: Vec<Candidate>) -> Vec<(Candidate, Work)> {
     let reads = |step: &Candidate| step.spec.as_ref().map(|spec| spec.reads.clone()).unwrap_or_default();
     let names: BTreeSet<String> = steps.iter().flat_map(reads).collect();
     let results = if names.is_empty() {
@@ -55,7 +53,7 @@ pub fn all(db: &Db, settings: &Settings, mission_id: Uuid, steps: Vec<Candidate>
     } else {
         let names: Vec<String> = names.into_iter().collect();
         // Together they may be more than the server can hold.
-        match db::attempt(|| db.run(&RESULTS, &[mission_id.into(), names.into()]).must(1)) {
+        match db::attempt(|| db.run(&RESULTS, &[mission_id.into(), names.into()]).must_at(1)) {
             Ok(results) => results,
             Err(failure) => {
                 let broken = |step| {
@@ -66,15 +64,15 @@ pub fn all(db: &Db, settings: &Settings, mission_id: Uuid, steps: Vec<Candidate>
         }
     };
     let made = steps.into_iter().map(|step| {
-        let work = one(db, settings, results, &step).unwrap_or_else(Work::Broken);
+        let work = one(db, rules, results, &step).unwrap_or_else(Work::Broken);
         (step, work)
     });
     made.collect()
 }
 
-fn one(db: &Db, settings: &Settings, results: Jsonb, step: &Candidate) -> Result<Work, String> {
+fn one(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate) -> Result<Work, String> {
     let Some(spec) = &step.spec else {
-        return payload(settings, step, None).map(|payload| Work::Begin(Prepared::Job(payload)));
+        return payload(rules, step, None).map(|payload| Work::Begin(Prepared::Job(payload)));
     };
     if let Some(when) = &spec.when
         && !holds(&found(db, results, std::slice::from_ref(when), &json!({}))?[when])
@@ -82,7 +80,7 @@ fn one(db: &Db, settings: &Settings, results: Jsonb, step: &Candidate) -> Result
         return Ok(Work::Skip);
     }
     if let Some(path) = &spec.for_each {
-        return list(db, settings, results, step, spec, path);
+        return list(db, rules, results, step, spec, path);
     }
     // Most have a time-out or a queue, and nothing to be filled in.
     let filled = if spec.reads.is_empty() { None } else { Some(filled(db, results, step, &json!({}))?) };
@@ -90,7 +88,7 @@ fn one(db: &Db, settings: &Settings, results: Jsonb, step: &Candidate) -> Result
         let input = filled.map_or_else(|| step.params.parse("params").map_err(|refusal| refusal.message), Ok)?;
         return Ok(Work::Begin(Prepared::Mission(mission.clone(), input)));
     }
-    payload(settings, step, filled).map(|payload| Work::Begin(Prepared::Job(payload)))
+    payload(rules, step, filled).map(|payload| Work::Begin(Prepared::Job(payload)))
 }
 
 /// Whether what a condition found is true: a comparison that holds, or anything that a filter let through.
@@ -103,15 +101,8 @@ fn holds(found: &Value) -> bool {
 }
 
 /// One payload for each item.
-fn list(
-    db: &Db,
-    settings: &Settings,
-    results: Jsonb,
-    step: &Candidate,
-    spec: &Spec,
-    path: &str,
-) -> Result<Work, String> {
-    let rows = db::attempt(|| db.run(&PATH_LIST, &[results.into(), path.into()]).must::<pgrx::JsonB>(1).0);
+fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec, path: &str) -> Result<Work, String> {
+    let rows = db::attempt(|| db.run(&PATH_LIST, &[results.into(), path.into()]).must_at::<pgrx::JsonB>(1).0);
     let items = match rows.map_err(|error| format!("for_each: {}", error.message))? {
         Value::Array(list) => match <[Value; 1]>::try_from(list) {
             // A path to a list, rather than to its items.
@@ -145,7 +136,7 @@ fn list(
                 full.entry(key).or_insert(value);
             }
         }
-        payloads.push(payload(settings, step, Some(full))?);
+        payloads.push(payload(rules, step, Some(full))?);
     }
     Ok(Work::Begin(Prepared::Items(payloads)))
 }
@@ -167,7 +158,7 @@ fn found(db: &Db, results: Jsonb, paths: &[String], variables: &Value) -> Result
     let read = || {
         let mut values = HashMap::new();
         db.run(&PATHS, &[results.into(), paths.to_vec().into(), variables.into()]).each(|row| {
-            values.insert(row.must(1), row.get::<pgrx::JsonB>(2).map_or(Value::Null, |value| value.0));
+            values.insert(row.must_at(1), row.get_at::<pgrx::JsonB>(2).map_or(Value::Null, |value| value.0));
         });
         values
     };
@@ -176,7 +167,7 @@ fn found(db: &Db, results: Jsonb, paths: &[String], variables: &Value) -> Result
 }
 
 /// The payload of a job: the parameters, and who is to do it.
-fn payload(settings: &Settings, step: &Candidate, filled: Option<Value>) -> Result<Jsonb, String> {
+fn payload(rules: &Rulebook, step: &Candidate, filled: Option<Value>) -> Result<Jsonb, String> {
     let payload = match (filled, &step.executor) {
         (None, None) => return Ok(step.params),
         (filled, executor) => {
@@ -188,6 +179,6 @@ fn payload(settings: &Settings, step: &Candidate, filled: Option<Value>) -> Resu
             Jsonb::from_value(Value::Object(own))
         }
     };
-    check_signal("the parameters", payload, settings.payload_max_bytes).map_err(|refusal| refusal.message)?;
+    check_signal("the parameters", payload, rules.payload_max_bytes).map_err(|refusal| refusal.message)?;
     Ok(payload)
 }

@@ -5,46 +5,18 @@ use super::insert::{self, Taken, Target};
 use super::{check, finalize};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::settings::Settings;
-use crate::db::{self, Db, statement};
+use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use crate::queue::answer;
+use crate::queue::rules::Rulebook;
 use agentq_core::mission::template::Template;
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statement!(
-    MISSION_INSERT,
-    "sql/mission_insert.sql",
-    [
-        UUIDOID,
-        TEXTOID,
-        TEXTOID,
-        JSONBOID,
-        INT4OID,
-        INT4OID,
-        UUIDOID,
-        UUIDOID,
-        TEXTOID,
-        UUIDOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        TEXTOID,
-        JSONBOID,
-        JSONBOID,
-        TEXTOID,
-        TEXTOID,
-        TIMESTAMPTZOID,
-        TIMESTAMPTZOID,
-        BOOLOID
-    ]
-);
-statement!(MISSION_BY_KEY, "sql/mission_by_key.sql", [TEXTOID]);
-statement!(MISSION_STATUS, "sql/mission_status.sql", [UUIDOID]);
+statements!("start.sql": MISSION_INSERT, MISSION_BY_KEY, MISSION_STATUS);
 
 /// What a mission may be started with beside its template.
 #[derive(Default)]
@@ -85,7 +57,7 @@ pub struct Submitted {
 
 /// Starts a mission, or says what is wrong with its template. A mission that has its key already is answered with.
 pub fn start(db: &Db, template: &Value, terms: Start, now: Micros) -> Result<Uuid, Refusal> {
-    let read = check::read(&Settings::current(), template)?;
+    let read = check::read(&Rulebook::current(), template)?;
     Ok(submit(db, &read, template, &terms, now).mission_id)
 }
 
@@ -125,7 +97,7 @@ pub fn submit(db: &Db, template: &Template, value: &Value, terms: &Start, now: M
     // Waits for a session that is starting one with the same key.
     if db.run(&MISSION_INSERT, &args).is_empty() {
         let other = db.run(&MISSION_BY_KEY, &[terms.idempotency_key.as_deref().into()]);
-        let mission_id = if other.is_empty() { keeps_changing(terms) } else { other.must(1) };
+        let mission_id = if other.is_empty() { keeps_changing(terms) } else { other.must_at(1) };
         return Submitted { mission_id, duplicate: true, ended: Vec::new() };
     }
     let into = Target { mission_id, depth: terms.depth, template, taken: &terms.taken, paused: terms.paused };
@@ -200,9 +172,9 @@ fn options(value: &Value) -> Result<Start, Refusal> {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
-    answer::gated(|settings| {
+    answer::if_on(|rules| {
         let value = required("p_template", p_template).parse("p_template").or_raise();
-        let template = check::read(settings, &value).or_raise();
+        let template = check::read(rules, &value).or_raise();
         let terms = p_options.map(|o| o.parse("p_options").and_then(|o| options(&o)).or_raise()).unwrap_or_default();
         db::answer(|db| {
             let submitted = submit(db, &template, &value, &terms, clock::now());
@@ -214,7 +186,7 @@ fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>
 /// The answer about a mission that was started, or has been before.
 pub fn started(db: &Db, submitted: &Submitted, code: &str) -> Jsonb {
     let row = db.run(&MISSION_STATUS, &[submitted.mission_id.into()]);
-    let status: Option<String> = if row.is_empty() { None } else { row.get(1) };
+    let status: Option<String> = if row.is_empty() { None } else { row.get_at(1) };
     Jsonb::from_value(json!({
         "ok": true, "code": if submitted.duplicate { "duplicate" } else { code }, "duplicate": submitted.duplicate,
         "mission_id": submitted.mission_id.to_string(), "status": status,

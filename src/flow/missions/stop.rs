@@ -5,20 +5,14 @@ use super::advance::{End, Line, end_list};
 use super::counts;
 use super::finalize::{self, Mission};
 use crate::base::clock::{Micros, timestamp};
-use crate::db::{Db, statement};
-use crate::queue::limits;
-use crate::queue::settle::cancel_if_free;
+use crate::db::{Db, statements};
+use crate::queue::ends::settle::cancel_if_free;
+use crate::queue::storage::lock_against_rule_change;
 use agentq_core::mission::plan;
 use pgrx::Uuid;
 use std::collections::BTreeMap;
 
-statement!(MISSION_FAIL, "sql/mission_fail.sql", [UUIDOID, TEXTOID, TEXTOID]);
-statement!(MISSION_CANCEL, "sql/mission_cancel.sql", [UUIDOID, TEXTOID, TEXTOID, TEXTOID]);
-statement!(QUEUED_STEPS, "sql/queued_steps.sql", [UUIDOID]);
-statement!(QUEUED_ITEMS, "sql/queued_items.sql", [UUIDOID]);
-statement!(STEP_CANCEL, "sql/step_cancel.sql", [UUIDOID, UUIDOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(ITEM_CANCEL, "sql/item_cancel.sql", [UUIDOID, INT4OID, UUIDOID, TEXTOID, TIMESTAMPTZOID]);
-statement!(OPEN_CHILDREN, "sql/open_children.sql", [UUIDOID]);
+statements!("stop.sql": MISSION_FAIL, MISSION_CANCEL, QUEUED_STEPS, QUEUED_ITEMS, STEP_CANCEL, ITEM_CANCEL, OPEN_CHILDREN);
 
 /// What stops a mission.
 pub enum Why<'a> {
@@ -37,13 +31,13 @@ pub enum Stopped {
 /// Stops a mission, and first the missions in it.
 pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
     // Before any row, as whoever cancels a job: a change of limits is waited for, and waits.
-    limits::hold_still();
+    lock_against_rule_change();
     let mut line = Line::default();
     let mut inner = Vec::new();
     // The deepest come last, and are stopped first.
     let mut next = vec![mission_id];
     while let Some(outer) = next.pop() {
-        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push(row.must(1)));
+        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push(row.must_at(1)));
         inner.push(outer);
     }
     let mut result = Stopped::Unknown;
@@ -94,7 +88,8 @@ pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
     let at = timestamp(now);
     let mut deltas: BTreeMap<i32, i32> = BTreeMap::new();
     let mut steps: Vec<(Uuid, Uuid, i32)> = Vec::new();
-    db.run(&QUEUED_STEPS, &[mission_id.into()]).each(|row| steps.push((row.must(1), row.must(2), row.must(3))));
+    db.run(&QUEUED_STEPS, &[mission_id.into()])
+        .each(|row| steps.push((row.must_at(1), row.must_at(2), row.must_at(3))));
     for (step, job, shard) in steps {
         pgrx::check_for_interrupts!();
         if cancel_if_free(db, job, why, now)
@@ -105,7 +100,7 @@ pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
     }
     let mut items: Vec<(Uuid, i32, Uuid, i32, i32)> = Vec::new();
     db.run(&QUEUED_ITEMS, &[mission_id.into()])
-        .each(|row| items.push((row.must(1), row.must(2), row.must(3), row.must(4), row.must(5))));
+        .each(|row| items.push((row.must_at(1), row.must_at(2), row.must_at(3), row.must_at(4), row.must_at(5))));
     for (step, item, job, count, shard) in items {
         pgrx::check_for_interrupts!();
         if !cancel_if_free(db, job, why, now)

@@ -146,7 +146,7 @@ impl World {
         let free = |id: &&String| !self.model.is_locked(who, id);
         let there = view.jobs.keys().filter(fits).filter(free).filter(|id| view.may_claim(id, worker, now));
         let there: Vec<String> = there.cloned().collect();
-        let passed_over = self.unlocked(who, &["job_ready", "job_waiting", "job_blocked"], &there);
+        let passed_over = self.unlocked(who, &["job_ready", "job_waiting", "job_line"], &there);
         assert!(passed_over.is_empty(), "the claim answers empty, but these may be claimed: {passed_over:?}");
         self.check_nothing_has_expired(who, LOOKS_AT);
     }
@@ -180,7 +180,7 @@ pub fn assert_drained(s: &mut Session, made: i64) {
     for (none, what) in [
         ("job_ready", "ready"),
         ("job_waiting", "waiting"),
-        ("job_blocked", "blocked"),
+        ("job_line", "blocked"),
         ("job_lease", "held"),
         ("v_limit WHERE active <> 0 OR counted <> 0 OR blocked <> 0", "slots in use"),
         ("job_queue WHERE attempts > max_attempts", "attempts beyond the last"),

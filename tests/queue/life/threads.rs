@@ -57,7 +57,7 @@ impl Hammer<'_> {
     }
 
     fn enqueue(&mut self) -> Option<()> {
-        if self.s.count("agentq.job_ready") + self.s.count("agentq.job_blocked") > MOST {
+        if self.s.count("agentq.job_ready") + self.s.count("agentq.job_line") > MOST {
             return self.claim();
         }
         let keys = ["\"tenant:1\"", "\"tenant:2\"", "\"tenant:3\", \"provider:x\"", ""][self.dice.below(4)];

@@ -10,7 +10,7 @@ const LEFT: [(&str, &str); 8] = [
     (
         "rows in a resting place",
         "SELECT (SELECT count(*) FROM agentq.job_ready)
-        + (SELECT count(*) FROM agentq.job_waiting) + (SELECT count(*) FROM agentq.job_blocked)",
+        + (SELECT count(*) FROM agentq.job_waiting) + (SELECT count(*) FROM agentq.job_line)",
     ),
     ("leases", "SELECT count(*) FROM agentq.job_lease"),
     ("idempotency keys", "SELECT count(*) FROM agentq.job_key"),

@@ -6,17 +6,8 @@ use crate::stage::{Scene, Stage};
 use postgres::Client;
 use std::time::{Duration, Instant};
 
-pub const HOT: [&str; 9] = [
-    "job",
-    "job_ready",
-    "job_waiting",
-    "job_blocked",
-    "job_lease",
-    "job_done",
-    "job_attempt_log",
-    "job_key",
-    "job_order",
-];
+pub const HOT: [&str; 9] =
+    ["job", "job_ready", "job_waiting", "job_line", "job_lease", "job_done", "job_attempt_log", "job_key", "job_order"];
 
 /// The same with whatever index an interrupted REINDEX has left.
 const INVALID: &str = "

@@ -133,8 +133,8 @@ proptest! {
         assert_clear(event::Filter::read(&value));
         assert_clear(steps::Options::read(&value, &steps::Options::KEYS));
         assert_clear(input::seconds("ttl", Some(&value), 0.5, 1e9));
-        for key in config::KEYS {
-            assert_clear(config::check(key.name, Some(&value)));
+        for key in config::tests::KEYS {
+            assert_clear(key.check(Some(&value)));
         }
     }
 

@@ -3,8 +3,8 @@
 use super::{assert_clear, texts};
 use crate::budget::{Budget, Counter, Period, Reserved};
 use crate::jsonb::{self, Container, Item};
-use crate::lane::{self, Lane};
 use crate::limits::{self, Rule as Limit, Rules};
+use crate::line::{Fair, Line};
 use crate::mission::path;
 use crate::name::Name;
 use crate::retry::{Backoff, LONGEST_WAIT, Shape};
@@ -71,7 +71,7 @@ proptest! {
         assert_clear(input::name("it", &text, longest));
         assert_clear(input::reference("it", Some(&text)));
         assert_clear(input::known_options("it", [&text], &["a"]));
-        assert_clear(config::check(&text, None));
+        assert_clear(config::find(config::tests::KEYS.iter(), &text));
         let normal = error_class::normal(&text);
         prop_assert_eq!(error_class::normal(&normal), normal);
     }
@@ -113,8 +113,8 @@ proptest! {
         prop_assert_eq!((read.unit, read.period, read.key), (unit.as_str(), period, key.as_str()));
         let reserved = Reserved { counter, amount, is_told };
         prop_assert_eq!(Reserved::parse(&reserved.text()), Some(reserved));
-        if let Some(name) = lane::of(queue_id, &needs, Some(&key)) {
-            let (read, needs) = (Lane::parse(&name).expect("a lane"), needs.join(","));
+        if let Some(line) = Line::fair(queue_id, &needs, Some(&key)) {
+            let (read, needs) = (Fair::parse(line.name()).expect("a fair line"), needs.join(","));
             prop_assert_eq!((read.queue_id, read.needs), (queue_id, needs.as_str()));
             prop_assert_eq!(read.fairness_key, key.as_str());
         }
@@ -124,9 +124,9 @@ proptest! {
     fn what_is_no_name_of_a_counter_lane_reservation_or_snapshot_is_none(
         text in ".{0,60}", more in "[0-9:|, +a-z]{0,40}"
     ) {
-        let begun = [format!("lane:{more}"), format!("budget:{more}"), format!("{more}{text}")];
+        let begun = [format!("fair:{more}"), format!("budget:{more}"), format!("{more}{text}")];
         for text in begun.into_iter().chain([text.clone(), more.clone()]) {
-            Lane::parse(&text);
+            Fair::parse(&text);
             Counter::parse(&text);
             Reserved::parse(&text);
             if let Some(snapshot) = Snapshot::read(&text) {

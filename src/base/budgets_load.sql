@@ -1,1 +1,0 @@
-SELECT coalesce(jsonb_agg(to_jsonb(b)), '[]') FROM agentq.budget b

@@ -1,0 +1,43 @@
+//! SQL: the way to the server's SQL interface that all rooms use. The engine's SQL workers and a governance hook also run
+//! SQL that users wrote; they do so themselves, with rights of their own.
+
+#![allow(unsafe_code, reason = "kept plans with planning options are not in the safe interface")]
+
+mod parts;
+mod plan;
+mod rights;
+mod rows;
+mod settings;
+mod statement;
+
+pub use parts::{Caught, attempt, caught, leaving_what_changed, nothing_if_changed, worth_keeping};
+pub use rights::{act_as, answer_as_owner, session_user};
+pub use rows::Rows;
+pub use settings::{set_for_transaction, set_locally, with_own_names, with_setting};
+pub use statement::Statement;
+pub(crate) use statement::statements;
+
+use crate::json::Jsonb;
+use pgrx::datum::DatumWithOid;
+use pgrx::spi::Spi;
+
+/// An open connection to the SQL interface, for the length of one function call.
+pub struct Db(());
+
+/// Runs `work` with a connection. What it returns must not point into rows.
+pub fn connect<R>(work: impl FnOnce(&Db) -> R) -> R {
+    parts::with_our_40001(|| Spi::connect(|_| work(&Db(()))))
+}
+
+/// Runs `work` with a connection, and hands its answer out of it.
+pub fn answer(work: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
+    connect(|db| work(db).beyond_connection())
+}
+
+impl Db {
+    /// Runs a statement on a fresh snapshot and returns its rows, positioned at the first. A
+    /// statement that changes nothing assigns no transaction id.
+    pub fn run(&self, statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
+        plan::run(statement, args)
+    }
+}

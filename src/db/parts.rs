@@ -1,0 +1,100 @@
+//! Parts of a transaction that may fail by themselves: subtransactions, and errors that are caught.
+
+use crate::error::{changed_meanwhile, is_of_server, raise};
+use crate::server::has_fixed_snapshot;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::{PgSqlErrorCode, PgTryBuilder, pg_sys};
+use std::panic::AssertUnwindSafe;
+
+/// An error that was caught.
+pub struct Caught {
+    pub code: PgSqlErrorCode,
+    pub message: String,
+    pub hint: String,
+}
+
+/// Runs `work`; an error is returned.
+pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
+    let read = |error: CaughtError| match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => {
+            let hint = report.hint().unwrap_or_default().to_owned();
+            Err(Caught { code: report.sql_error_code(), message: report.message().to_owned(), hint })
+        }
+    };
+    PgTryBuilder::new(AssertUnwindSafe(|| Ok(work()))).catch_others(read).catch_rust_panic(read).execute()
+}
+
+/// Runs `work`. In a transaction that keeps one snapshot the server refuses to act on rows that have changed since; we say
+/// in our words that this happened, and what to do. Elsewhere there is nothing to catch, and no price to pay.
+pub fn with_our_40001<R>(work: impl FnOnce() -> R) -> R {
+    if !has_fixed_snapshot() {
+        return work();
+    }
+    PgTryBuilder::new(AssertUnwindSafe(work))
+        .catch_when(PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, |error| match error {
+            CaughtError::PostgresError(report) if is_of_server(&report) => changed_meanwhile(report.message()),
+            error => error.rethrow(),
+        })
+        .execute()
+}
+
+/// Runs `work` in a subtransaction; an error undoes what it did, and is returned. A cancel goes on.
+pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
+    // SAFETY: what PL/pgSQL does around a block with an exception handler.
+    let result = unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let result = caught(work);
+        match &result {
+            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
+            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        result
+    };
+    if let Err(error) = &result
+        && error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED
+    {
+        raise(error.code, error.message.clone(), "What it had done is undone.")
+    }
+    result
+}
+
+/// Runs `work`, which takes what nobody has touched on behalf of all, and leaves the rest. Where a transaction keeps one
+/// snapshot, the server ends a statement that meets a row changed since, instead of passing over it: then all is left,
+/// for somebody who sees more.
+pub fn leaving_what_changed(work: impl FnOnce() -> usize) -> usize {
+    if has_fixed_snapshot() { nothing_if_changed(attempt(work)) } else { work() }
+}
+
+/// What a part has done, or 0 if it met a row that has changed since the snapshot. Any other error goes on.
+pub fn nothing_if_changed(done: Result<usize, Caught>) -> usize {
+    done.unwrap_or_else(|error| match error.code {
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE => 0,
+        code => raise(code, error.message, error.hint),
+    })
+}
+
+/// Runs `work` in a subtransaction, and undoes it if `work` says that it is not worth keeping: then no
+/// lock is kept either. What it returns must not point into rows.
+pub fn worth_keeping<R>(work: impl FnOnce() -> (R, bool)) -> R {
+    // SAFETY: as above; an error leaves through the abort of the transaction around it.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let (result, keep) = work();
+        if keep {
+            pg_sys::ReleaseCurrentSubTransaction();
+        } else {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        result
+    }
+}

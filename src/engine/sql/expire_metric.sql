@@ -1,6 +1,0 @@
-WITH old AS (
-    SELECT ctid AS tid FROM agentq.metric WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
-), gone AS (
-    DELETE FROM agentq.metric t USING old WHERE t.ctid = old.tid RETURNING 1
-)
-SELECT count(*) FROM gone

@@ -1,1 +1,0 @@
-SELECT max(taken_at) FROM agentq.metric

@@ -1,0 +1,64 @@
+-- name: seal_lock()
+SELECT last_seq, sealed::text, target::text, adopting, at_xid::text, at_event, foreign_to::text, origin, updated_at
+FROM agentq.event_seal WHERE one FOR UPDATE SKIP LOCKED
+
+-- name: seal_any(origin text)
+SELECT s.sealed IS NULL OR s.target IS NOT NULL OR s.origin <> $1
+       OR pg_snapshot_xmax(s.sealed) > pg_snapshot_xmax(pg_current_snapshot())
+       OR (SELECT true FROM agentq.event e WHERE e.xid >= pg_snapshot_xmax(s.sealed) LIMIT 1) IS TRUE
+       OR (SELECT true FROM pg_snapshot_xip(s.sealed) x
+           WHERE (SELECT true FROM agentq.event e WHERE e.xid = x LIMIT 1) LIMIT 1) IS TRUE
+FROM agentq.event_seal s WHERE s.one
+
+-- name: seal_origin()
+SELECT origin FROM agentq.event_seal WHERE one
+
+-- name: seal_begin()
+INSERT INTO agentq.event_seal (one) SELECT true WHERE NOT EXISTS (SELECT FROM agentq.event_seal) ON CONFLICT (one) DO NOTHING
+
+-- name: seal_snapshot()
+SELECT pg_current_snapshot()::text, pg_current_xact_id()::text
+
+-- name: seal_writers(ended text[])
+SELECT x FROM unnest($1) AS x WHERE (SELECT true FROM agentq.event e WHERE e.xid = x::xid8 LIMIT 1) ORDER BY x::xid8
+
+-- name: seal_next(from text, to text, at_xid text, at_event uuid, seen text, foreign text, left int8)
+SELECT e.xid::text, e.event_id, e.event_at, e.purpose, e.event_kind, e.subject, e.payload::text, e.source, e.tags, e.dedupe_key,
+       e.correlation_id, e.trace_id, e.mission_id
+FROM agentq.event e
+WHERE e.xid >= $1::xid8 AND e.xid < $2::xid8 AND (e.xid, e.event_id) > ($3::xid8, $4)
+  AND pg_visible_in_snapshot(e.xid, $5::pg_snapshot)
+  -- Counted, so that it is never made into a hash over the whole log.
+  AND (e.xid > $6::xid8
+       OR (SELECT count(*) FROM (SELECT FROM agentq.event_log l WHERE l.event_id = e.event_id LIMIT 1) placed) = 0)
+ORDER BY e.xid, e.event_id LIMIT $7
+
+-- name: seal_last_xid()
+SELECT xid::text FROM agentq.event ORDER BY xid DESC LIMIT 1
+
+-- name: seal_places(seqs int8[], purposes text[], places int8[], ids uuid[], times timestamptz[], digests text[],
+--   hashes text[])
+INSERT INTO agentq.event_log (seq, purpose, place, event_id, event_at, digest, hash)
+SELECT seq, purpose, place, event_id, event_at, decode(digest, 'hex'), decode(hash, 'hex')
+FROM unnest($1, $2, $3, $4, $5, $6, $7) AS t(seq, purpose, place, event_id, event_at, digest, hash)
+
+-- name: seal_save(last_seq int8, sealed text, target text, adopting bool, at_xid text, at_event uuid,
+--   foreign_to text, origin text, now timestamptz)
+UPDATE agentq.event_seal
+SET last_seq = $1, sealed = $2::pg_snapshot, target = $3::pg_snapshot, adopting = $4, at_xid = $5::xid8, at_event = $6,
+    foreign_to = $7::xid8, origin = $8, updated_at = $9
+WHERE one
+
+-- name: chain(chain text)
+SELECT last_seq, last_place, encode(last_hash, 'hex'), first_place, encode(first_hash, 'hex'), dropped_before
+FROM agentq.event_chain WHERE chain = $1
+
+-- name: chain_save(chain text, last_seq int8, end int8, hash text)
+INSERT INTO agentq.event_chain (chain, last_seq, last_place, last_hash) VALUES ($1, $2, $3, decode($4, 'hex'))
+ON CONFLICT (chain) DO UPDATE SET last_seq = excluded.last_seq, last_place = excluded.last_place, last_hash = excluded.last_hash
+
+-- name: seal_tell(p1 text, text text)
+SELECT pg_catalog.pg_notify($1, $2)
+
+-- name: log_add(chain text, last_seq int8, p3 int8)
+SELECT agentq.fn_event_log_add($1, $2, $3)

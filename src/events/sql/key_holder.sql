@@ -1,1 +1,0 @@
-SELECT event_id FROM agentq.event_key WHERE dedupe_key = $1

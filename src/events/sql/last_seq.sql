@@ -1,1 +1,0 @@
-SELECT last_seq FROM agentq.event_seal WHERE one

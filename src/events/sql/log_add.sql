@@ -1,1 +1,0 @@
-SELECT agentq.fn_event_log_add($1, $2, $3)

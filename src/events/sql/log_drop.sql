@@ -1,1 +1,0 @@
-SELECT agentq.fn_event_log_drop($1, $2)

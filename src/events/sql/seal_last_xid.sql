@@ -1,1 +1,0 @@
-SELECT xid::text FROM agentq.event ORDER BY xid DESC LIMIT 1

@@ -1,1 +1,0 @@
-SELECT origin FROM agentq.event_seal WHERE one

@@ -1,0 +1,29 @@
+-- name: verify_page(after int8, to int8, p3 int8)
+SELECT l.seq, l.place, l.event_id, l.event_at, l.purpose, encode(l.digest, 'hex'), encode(l.hash, 'hex'),
+       e.event_kind, e.subject, e.payload::text, e.source, e.tags, e.dedupe_key, e.correlation_id, e.trace_id, e.mission_id
+FROM (SELECT * FROM agentq.event_log WHERE seq > $1 AND seq <= $2 ORDER BY seq FETCH FIRST ($3) ROWS WITH TIES) l
+LEFT JOIN LATERAL (SELECT * FROM agentq.event e
+                   WHERE e.event_id = l.event_id AND e.purpose = l.purpose AND e.event_at = l.event_at LIMIT 1) e ON true
+ORDER BY l.seq, l.purpose
+
+-- name: verify_before(from int8, chain text)
+SELECT place, encode(hash, 'hex') FROM agentq.event_log
+WHERE seq < $1 AND (purpose = 'audit') = ($2 = 'audit') ORDER BY seq DESC LIMIT 1
+
+-- name: verify_find(event_id uuid)
+SELECT true FROM agentq.event WHERE event_id = $1 LIMIT 1
+
+-- name: verify_beyond()
+SELECT seq, event_id, purpose FROM agentq.event_log
+WHERE seq > coalesce((SELECT last_seq FROM agentq.event_seal WHERE one), 0) ORDER BY seq LIMIT 1
+
+-- name: verify_stray(from timestamptz, to timestamptz) freely
+SELECT e.event_id, e.purpose
+FROM agentq.event e
+JOIN agentq.event_seal s ON s.one AND s.sealed IS NOT NULL AND NOT s.adopting
+WHERE pg_visible_in_snapshot(e.xid, s.sealed)
+  AND ($1 IS NULL OR e.event_at >= $1) AND ($2 IS NULL OR e.event_at <= $2)
+  AND e.event_at >= (SELECT c.dropped_before FROM agentq.event_chain c
+                     WHERE c.chain = CASE e.purpose WHEN 'audit' THEN 'audit' ELSE 'usual' END)
+  AND NOT EXISTS (SELECT FROM agentq.event_log l WHERE l.event_id = e.event_id)
+ORDER BY e.event_id LIMIT 1

@@ -1,0 +1,270 @@
+//! Carrying out an effect: begun, and ended with success or failure, by the holder of its job. Fenced by the lease.
+//!
+//! An effect that was begun under a lease that is gone may have happened or not. It is not begun again, unless its
+//! type is declared idempotent, until somebody who has looked says what became of it.
+
+use super::audit;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::PAYLOAD_MAX_BYTES;
+use crate::db::{self, Db, statements};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use crate::queue::answer;
+use crate::queue::rules::Rulebook;
+use crate::queue::storage::LockedLease;
+use agentq_core::effects::{self, Begin, Status};
+use agentq_core::{input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statements!("perform.sql": EFFECT_JOB, EFFECT_LOCK, EFFECT_BEGIN, EFFECT_END, EFFECT_GET);
+
+const VERDICTS: [&str; 2] = ["done", "not_done"];
+
+/// An effect whose row is locked.
+struct Effect {
+    id: Uuid,
+    status: Status,
+    idempotent: bool,
+    /// The lease of its job now, if it is held.
+    lease: Option<Uuid>,
+    begun_under_this_lease: bool,
+    /// Whether a chain that runs has yet to compensate it, or is at it.
+    in_running_chain: bool,
+    /// Its members, for answers.
+    told: Value,
+}
+
+impl Effect {
+    fn lock(db: &Db, id: Uuid) -> Effect {
+        let row = db.run(&EFFECT_LOCK, &[id.into()]);
+        if row.is_empty() {
+            unknown(id)
+        }
+        let status: String = row.must_at(1);
+        Effect {
+            id,
+            status: Status::parse(&status).unwrap_or_else(|| panic!("the status {status} is not known")),
+            idempotent: row.must_at(2),
+            lease: row.get_at(3),
+            begun_under_this_lease: row.must_at(4),
+            in_running_chain: row.must_at(6),
+            told: row.must_at::<pgrx::JsonB>(5).0,
+        }
+    }
+
+    fn answer(&self, ok: bool, code: &str, more: Value) -> Jsonb {
+        let mut answer = json!({
+            "ok": ok, "code": code, "effect_id": self.id.to_string(), "effect_type": self.told["effect_type"],
+            "idempotency_key": self.told["idempotency_key"], "status": self.status.name(),
+        });
+        if let (Some(answer), Value::Object(more)) = (answer.as_object_mut(), more) {
+            answer.extend(more);
+        }
+        Jsonb::from_value(answer)
+    }
+
+    fn end(&self, db: &Db, status: Status, result: Option<Jsonb>, error: Option<&str>, now: Micros) {
+        let args = [self.id.into(), status.name().into(), result.into(), error.into(), timestamp(now).into()];
+        db.run(&EFFECT_END, &args);
+    }
+}
+
+fn unknown(id: Uuid) -> ! {
+    raise(
+        PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+        format!("there is no effect {id}"),
+        "Use the effect_id that agentq.fn_effect_plan returned.",
+    )
+}
+
+fn job_of(db: &Db, id: Uuid) -> Uuid {
+    let row = db.run(&EFFECT_JOB, &[id.into()]);
+    if row.is_empty() { unknown(id) } else { row.must_at(1) }
+}
+
+/// Runs `work` on an effect whose job this owner and token hold, or answers `lease_lost`.
+fn with_held(
+    effect_id: Option<Uuid>,
+    owner: Option<&str>,
+    token: Option<Uuid>,
+    work: impl FnOnce(&Db, &LockedLease, &Effect, Micros) -> Jsonb,
+) -> Jsonb {
+    answer::if_on(|_| {
+        let id = required("p_effect_id", effect_id);
+        let owner = required("p_lease_owner", owner);
+        db::answer(|db| {
+            let job_id = job_of(db, id);
+            match LockedLease::lock(db, job_id, Some(owner), token) {
+                Some(held) => work(db, &held, &Effect::lock(db, id), clock::now()),
+                None => answer::lease_lost(db, job_id),
+            }
+        })
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_begin(
+    p_effect_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+) -> Jsonb {
+    with_held(p_effect_id, p_lease_owner, p_lease_token, |db, held, effect, now| {
+        match effects::begin(effect.status, effect.begun_under_this_lease, effect.idempotent) {
+            Begin::Run { again } => {
+                let begun = db.run(&EFFECT_BEGIN, &[effect.id.into(), effect.lease.into(), timestamp(now).into()]);
+                let more = json!({
+                    "status": "executing", "payload": effect.told["payload"], "begun": begun.must_at::<i32>(1),
+                    "again": again, "cancel_requested": held.cancel_requested,
+                });
+                effect.answer(true, "run", more)
+            }
+            Begin::Done => effect.answer(true, "done", json!({"result": effect.told["result"]})),
+            Begin::InProgress => {
+                let more = json!({
+                    "begun_at": effect.told["begun_at"],
+                    "message": "this attempt has begun the effect and not ended it",
+                    "hint": "End it with agentq.fn_effect_finish or agentq.fn_effect_fail.",
+                });
+                effect.answer(false, "in_progress", more)
+            }
+            Begin::UnknownOutcome => {
+                let more = json!({
+                    "begun_at": effect.told["begun_at"], "payload": effect.told["payload"],
+                    "message": "an earlier attempt began the effect and fell silent, so it may have happened",
+                    "hint": "Ask the other side by idempotency_key; then call agentq.fn_effect_finish if it happened, or agentq.fn_effect_fail and begin again.",
+                });
+                effect.answer(false, "unknown_outcome", more)
+            }
+            Begin::Undone => undone(effect),
+        }
+    })
+}
+
+fn undone(effect: &Effect) -> Jsonb {
+    let message = format!("the effect is {} and is not carried out again", effect.status.name());
+    effect.answer(false, "undone", json!({"message": message}))
+}
+
+/// The answer to ending an effect that is not being carried out.
+fn not_executing(effect: &Effect) -> Jsonb {
+    match effect.status {
+        Status::Planned | Status::Failed => effect.answer(
+            false,
+            "not_begun",
+            json!({"message": "the effect has not been begun", "hint": "Call agentq.fn_effect_begin first."}),
+        ),
+        Status::Succeeded | Status::Executing => {
+            effect.answer(false, "already_succeeded", json!({"result": effect.told["result"]}))
+        }
+        Status::Compensating | Status::Compensated | Status::CompensationFailed => undone(effect),
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_finish(
+    p_effect_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_result: default!(Option<Jsonb>, "NULL"),
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+) -> Jsonb {
+    check_result(p_result);
+    with_held(p_effect_id, p_lease_owner, p_lease_token, |db, _, effect, now| match effect.status {
+        Status::Executing => {
+            effect.end(db, Status::Succeeded, p_result, None, now);
+            effect.answer(true, "succeeded", json!({"status": "succeeded"}))
+        }
+        _ => not_executing(effect),
+    })
+}
+
+fn check_result(result: Option<Jsonb>) {
+    let most = Rulebook::current().payload_max_bytes;
+    if let Some(size) = result.map(Jsonb::size).filter(|size| *size as i64 > most) {
+        Err(payload::refuse_too_large("p_result", size, most, PAYLOAD_MAX_BYTES)).or_raise()
+    }
+    // Whoever compensates it reads it.
+    result.into_iter().for_each(|result| drop(result.parse("p_result").or_raise()));
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_fail(
+    p_effect_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_error: Option<&str>,
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+) -> Jsonb {
+    let error = shorten(p_error.filter(|error| !error.trim().is_empty()).unwrap_or("no error was given"));
+    with_held(p_effect_id, p_lease_owner, p_lease_token, |db, _, effect, now| match effect.status {
+        Status::Executing => {
+            effect.end(db, Status::Failed, None, Some(error), now);
+            effect.answer(true, "failed", json!({"status": "failed"}))
+        }
+        _ => not_executing(effect),
+    })
+}
+
+/// Errors are kept up to a bound.
+pub fn shorten(error: &str) -> &str {
+    let mut end = error.len().min(65_536);
+    while !error.is_char_boundary(end) {
+        end -= 1;
+    }
+    &error[..end]
+}
+
+/// Somebody who has looked says whether an effect happened.
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_reconcile(
+    p_effect_id: Option<Uuid>,
+    p_verdict: Option<&str>,
+    p_result: default!(Option<Jsonb>, "NULL"),
+    p_note: default!(Option<&str>, "NULL"),
+    p_by: default!(Option<&str>, "NULL"),
+) -> Jsonb {
+    answer::if_on(|_| {
+        let id = required("p_effect_id", p_effect_id);
+        let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
+        check_result(p_result);
+        let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
+        let by = by.map_or_else(db::session_user, str::to_owned);
+        let now = clock::now();
+        db::answer(|db| {
+            // Whoever holds the job is at it, and is waited for.
+            LockedLease::lock(db, job_of(db, id), None, None);
+            let effect = Effect::lock(db, id);
+            if effect.status != Status::Executing || effect.begun_under_this_lease {
+                let message = "the outcome of the effect is not unknown; nothing was changed";
+                return effect.answer(false, "not_unknown", json!({"message": message}));
+            }
+            if effect.in_running_chain {
+                let message = "it is about to be compensated, whatever became of it; nothing was changed";
+                return effect.answer(false, "compensating", json!({"message": message}));
+            }
+            let status = if verdict == "done" { Status::Succeeded } else { Status::Failed };
+            let note = p_note.map(shorten);
+            match status {
+                Status::Succeeded => effect.end(db, status, p_result, None, now),
+                _ => effect.end(db, status, None, Some(note.unwrap_or("it did not happen")), now),
+            }
+            let what = json!({"verdict": verdict, "note": note, "by": by});
+            audit(db, "effect.reconciled", &id.to_string(), what, now);
+            effect.answer(true, "reconciled", json!({"status": status.name(), "verdict": verdict}))
+        })
+    })
+}
+
+#[pg_extern(stable, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_get(p_effect_id: Option<Uuid>) -> Jsonb {
+    let id = required("p_effect_id", p_effect_id);
+    db::answer(|db| {
+        let row = db.run(&EFFECT_GET, &[id.into()]);
+        if row.is_empty() { unknown(id) } else { row.must_at(1) }
+    })
+}

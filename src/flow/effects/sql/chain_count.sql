@@ -1,1 +1,0 @@
-UPDATE agentq.effect_chain SET compensated = compensated + 1 WHERE chain_id = $1

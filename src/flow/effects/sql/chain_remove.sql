@@ -1,1 +1,0 @@
-DELETE FROM agentq.effect_chain WHERE chain_id = $1

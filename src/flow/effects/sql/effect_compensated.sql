@@ -1,1 +1,0 @@
-UPDATE agentq.effect SET status = 'compensated', compensated_at = $2, error = NULL WHERE effect_id = $1

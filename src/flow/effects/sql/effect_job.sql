@@ -1,1 +1,0 @@
-SELECT job_id FROM agentq.effect WHERE effect_id = $1

@@ -1,1 +1,0 @@
-SELECT effect_id FROM agentq.effect WHERE job_id = $1 ORDER BY seq FOR UPDATE

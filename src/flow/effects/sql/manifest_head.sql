@@ -1,1 +1,0 @@
-SELECT manifest_id FROM agentq.effect_manifest ORDER BY version DESC LIMIT 1

@@ -1,1 +1,0 @@
-LOCK TABLE agentq.effect_manifest IN SHARE ROW EXCLUSIVE MODE

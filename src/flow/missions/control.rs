@@ -1,0 +1,113 @@
+//! What people do with a mission that is under way: cancel, pause, resume.
+
+use super::advance::{Line, Run, candidate};
+use super::counts;
+use super::finalize::{self, Mission};
+use super::stop::{self, Stopped, Why};
+use super::unknown_mission;
+use crate::base::clock::{self, timestamp};
+use crate::base::text::shorten;
+use crate::db::{self, Db, statements};
+use crate::error::{OrRaise, required};
+use crate::json::Jsonb;
+use crate::queue::answer;
+use agentq_core::input;
+use agentq_core::mission::plan::Decision;
+use agentq_core::mission::template::MODES;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::json;
+
+statements!("control.sql": MISSION_STATUS, MISSION_PAUSE, MISSION_RESUME, HELD_STEPS);
+
+fn told(db: &Db, code: &str, mission_id: Uuid) -> Jsonb {
+    let row = db.run(&MISSION_STATUS, &[mission_id.into()]);
+    let status: Option<String> = if row.is_empty() { None } else { row.get_at(1) };
+    Jsonb::from_value(json!({"ok": true, "code": code, "mission_id": mission_id.to_string(), "status": status}))
+}
+
+fn already(mission_id: Uuid, status: &str) -> Jsonb {
+    let ended = agentq_core::mission::MISSION_ENDS.contains(&status);
+    Jsonb::from_value(json!({
+        "ok": false, "code": if ended { "already_finished" } else { "already_stopping" },
+        "mission_id": mission_id.to_string(), "status": status,
+        "message": if ended { format!("the mission is {status} and stays so") } else { format!("the mission is {status} already") },
+    }))
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_mission_cancel(
+    p_mission: Option<Uuid>,
+    p_reason: default!(Option<&str>, "NULL"),
+    p_mode: default!(Option<&str>, "NULL"),
+) -> Jsonb {
+    answer::if_on(|_| {
+        let mission_id = required("p_mission", p_mission);
+        let mode = p_mode.map(|mode| input::one_of("p_mode", mode, &MODES).or_raise());
+        let by = db::session_user();
+        let why = Why::Cancel { reason: p_reason.map(shorten), by: &by, mode };
+        db::answer(|db| match stop::stop(db, mission_id, &why, clock::now()) {
+            Stopped::Unknown => unknown_mission(mission_id),
+            Stopped::Already(status) => already(mission_id, &status),
+            Stopped::Done => {
+                let answer = told(db, "cancelled", mission_id);
+                let code = answer.container().get("status").unwrap_or(agentq_core::jsonb::Item::Null);
+                let code = if code == "cancelled".into() { "cancelled" } else { "cancelling" };
+                told(db, code, mission_id)
+            }
+        })
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_mission_pause(p_mission: Option<Uuid>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
+    answer::if_on(|_| {
+        let mission_id = required("p_mission", p_mission);
+        let reason = p_reason.map(shorten);
+        let now = clock::now();
+        db::answer(|db| {
+            let paused = counts::set_state(db, mission_id, "paused", &["running"]);
+            let mission = Mission::lock(db, mission_id).unwrap_or_else(|| unknown_mission(mission_id));
+            if mission.paused {
+                return told(db, "already_paused", mission_id);
+            }
+            if mission.status != "running" || paused == 0 {
+                return already(mission_id, if mission.last_error.is_some() { "failing" } else { &mission.status });
+            }
+            db.run(&MISSION_PAUSE, &[mission_id.into(), timestamp(now).into(), reason.into()]);
+            finalize::tell(db, "mission.paused", mission_id, json!({"reason": reason}), now);
+            told(db, "paused", mission_id)
+        })
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
+    answer::if_on(|_| {
+        let mission_id = required("p_mission", p_mission);
+        let now = clock::now();
+        db::answer(|db| {
+            // Those who are putting steps aside are waited for, and then their steps are seen.
+            counts::set_state(db, mission_id, "running", &["paused"]);
+            let mission = Mission::lock(db, mission_id).unwrap_or_else(|| unknown_mission(mission_id));
+            if mission.has_ended() || mission.status == "cancelling" || mission.status == "compensating" {
+                return already(mission_id, &mission.status);
+            }
+            if !mission.paused {
+                return told(db, "not_paused", mission_id);
+            }
+            db.run(&MISSION_RESUME, &[mission_id.into(), timestamp(now).into()]);
+            finalize::tell(db, "mission.resumed", mission_id, json!({}), now);
+            let mut held = Vec::new();
+            db.run(&HELD_STEPS, &[mission_id.into()]).each(|row| held.push((candidate(row), Decision::Begin)));
+            let mut line = Line::default();
+            let ended = Run::new(db, mission_id, mission.depth, now).take_up(held);
+            ended.into_iter().for_each(|up| line.end(db, up, now));
+            line.run(db, now);
+            told(db, "resumed", mission_id)
+        })
+    })
+}

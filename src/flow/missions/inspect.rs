@@ -1,0 +1,77 @@
+//! Looking at a mission: all of it, what it waits for, and how it is drawn.
+
+use super::unknown_mission;
+use crate::db::{self, statements};
+use crate::error::{OrRaise, required};
+use crate::json::Jsonb;
+use crate::queue::answer;
+use agentq_core::input;
+use agentq_core::mission::graph::{self, Edge, Node};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use std::collections::HashMap;
+
+statements!("inspect.sql": MISSION_GET, MISSION_EXPLAIN, GRAPH_NODES, GRAPH_EDGES, MISSION_TITLE);
+
+/// Steps that an answer lists.
+const LISTED: i32 = 1_000;
+/// Open steps that are explained one by one.
+const EXPLAINED: i32 = 100;
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_mission_get(p_mission: Option<Uuid>) -> Jsonb {
+    answer::if_on(|_| {
+        let mission_id = required("p_mission", p_mission);
+        db::answer(|db| {
+            let row = db.run(&MISSION_GET, &[mission_id.into(), LISTED.into()]);
+            if row.is_empty() { unknown_mission(mission_id) } else { row.must_at(1) }
+        })
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_mission_explain(p_mission: Option<Uuid>) -> Jsonb {
+    answer::if_on(|_| {
+        let mission_id = required("p_mission", p_mission);
+        db::answer(|db| {
+            let row = db.run(&MISSION_EXPLAIN, &[mission_id.into(), EXPLAINED.into()]);
+            if row.is_empty() { unknown_mission(mission_id) } else { row.must_at(1) }
+        })
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_mission_graph(p_mission: Option<Uuid>, p_format: default!(Option<&str>, "'mermaid'")) -> String {
+    let mission_id = required("p_mission", p_mission);
+    let format = input::one_of("p_format", p_format.unwrap_or("mermaid"), &["mermaid", "graphviz"]).or_raise();
+    db::with_own_names(|| {
+        db::connect(|db| {
+            let title = db.run(&MISSION_TITLE, &[mission_id.into()]);
+            if title.is_empty() {
+                unknown_mission(mission_id)
+            }
+            let title: String = title.must_at(1);
+            let (mut nodes, mut numbers) = (Vec::new(), HashMap::new());
+            db.run(&GRAPH_NODES, &[mission_id.into()]).each(|row| {
+                numbers.insert(*row.must_at::<Uuid>(1).as_bytes(), nodes.len());
+                nodes.push(Node { name: row.must_at(2), kind: row.must_at(3), status: row.must_at(4) });
+            });
+            let mut edges = Vec::new();
+            db.run(&GRAPH_EDGES, &[mission_id.into()]).each(|row| {
+                let number = |column| numbers.get(row.must_at::<Uuid>(column).as_bytes()).copied();
+                if let (Some(from), Some(to)) = (number(1), number(2)) {
+                    edges.push(Edge { from, to, required: row.must_at(3) });
+                }
+            });
+            edges.sort_by_key(|edge| (edge.from, edge.to));
+            if format == "mermaid" {
+                graph::mermaid(&title, &nodes, &edges)
+            } else {
+                graph::graphviz(&title, &nodes, &edges)
+            }
+        })
+    })
+}

@@ -1,0 +1,46 @@
+-- name: mission_get(mission_id uuid, p2 int4) freely
+SELECT jsonb_build_object('ok', true, 'code', 'found', 'mission', to_jsonb(m),
+    'steps', (SELECT jsonb_agg(to_jsonb(s) - 'mission_id' ORDER BY s.position)
+              FROM (SELECT * FROM agentq.v_mission_step s WHERE s.mission_id = $1 ORDER BY s.position LIMIT $2) s),
+    'more_steps', greatest(m.step_count - $2, 0))
+FROM agentq.v_mission m WHERE m.mission_id = $1
+
+-- name: mission_explain(mission_id uuid, p2 int4) freely
+SELECT jsonb_build_object('ok', true,
+    'code', CASE WHEN m.completed_at IS NOT NULL THEN 'ended' WHEN m.status IN ('cancelling', 'compensating') THEN m.status
+                 WHEN m.last_error IS NOT NULL THEN 'failing' WHEN m.paused_at IS NOT NULL THEN 'paused' ELSE 'running' END,
+    'mission_id', m.mission_id, 'status', m.status, 'message', CASE
+        WHEN m.completed_at IS NOT NULL THEN format('the mission is %s', m.status)
+        WHEN m.status = 'compensating' THEN 'its effects are being compensated'
+        WHEN m.status = 'cancelling' THEN 'it ends when the steps that run have ended'
+        WHEN m.last_error IS NOT NULL THEN 'it has failed, and ends when the steps that run have ended'
+        WHEN m.paused_at IS NOT NULL THEN 'it is paused: no further step becomes a job until fn_mission_resume'
+        ELSE 'it goes on as its open steps end' END,
+    'paused_at', m.paused_at, 'paused_reason', m.paused_reason, 'last_error', m.last_error, 'deadline_at', m.deadline_at,
+    'steps', coalesce((
+        SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('step', s.name, 'status', s.status, 'held', nullif(s.held, false),
+            'job_id', s.job_id, 'child_mission_id', s.child_mission_id,
+            'job', CASE WHEN s.job_id IS NOT NULL THEN agentq.fn_job_explain(s.job_id) - 'ok' END,
+            'items_open', CASE WHEN s.item_count IS NOT NULL THEN (SELECT count(*) FROM agentq.mission_item i
+                WHERE i.step_id = s.step_id AND i.status = 'queued') END,
+            'needs', CASE WHEN s.status = 'waiting' THEN t.need - t.met END,
+            'waits_for', CASE WHEN s.status = 'waiting' AND NOT s.held THEN (
+                SELECT jsonb_agg(jsonb_build_object('step', p.name, 'status', p.status, 'required', e.required) ORDER BY p.position)
+                FROM agentq.mission_edge e JOIN agentq.v_mission_step p ON p.step_id = e.parent_id
+                WHERE e.child_id = s.step_id AND p.ended_at IS NULL) END)) ORDER BY s.status = 'waiting', s.position)
+        FROM (SELECT * FROM agentq.v_mission_step o WHERE o.mission_id = $1 AND o.ended_at IS NULL
+              ORDER BY o.status = 'waiting', o.position LIMIT $2) s
+        JOIN agentq.mission_step t ON t.step_id = s.step_id), '[]'),
+    'open_steps', m.waiting + m.open)
+FROM agentq.v_mission m WHERE m.mission_id = $1
+
+-- name: graph_nodes(mission_id uuid) freely
+SELECT step_id, name, kind, status FROM agentq.v_mission_step WHERE mission_id = $1 ORDER BY position
+
+-- name: graph_edges(mission_id uuid) freely
+SELECT e.parent_id, e.child_id, e.required
+FROM agentq.mission_step s JOIN agentq.mission_edge e ON e.parent_id = s.step_id
+WHERE s.mission_id = $1
+
+-- name: mission_title(mission_id uuid)
+SELECT coalesce(title, mission_id::text) FROM agentq.mission WHERE mission_id = $1

@@ -1,0 +1,69 @@
+//! What has to happen to missions by itself: time-outs, missions inside others that were stopped, jobs that could not be
+//! taken back at once, and the removal of old ones. One mission in a transaction.
+
+use super::advance::Line;
+use super::stop::{self, Why};
+use super::{counts, finalize};
+use crate::base::clock::{self, timestamp};
+use crate::db::{self, Db, statements};
+use crate::queue::rules::Rulebook;
+use crate::queue::storage::lock_against_rule_change;
+use crate::room::Outcome;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use std::ffi::CStr;
+
+statements!("maintain.sql": MISSIONS_LATE, MISSIONS_ORPHANED, MISSIONS_STOPPING, MISSIONS_PURGE);
+
+/// How long the engine waits for a row of a mission.
+const WAIT: &CStr = c"100ms";
+
+/// Runs `work` for the first of these for which it can be done: one that somebody has locked, or whose hook fails, holds
+/// up no other. False: for none.
+fn first_of<T>(all: Vec<T>, work: impl Fn(&Db, &T)) -> bool {
+    all.iter().any(|one| {
+        let done = db::attempt(|| db::with_setting(c"lock_timeout", WAIT, || db::connect(|db| work(db, one))));
+        done.inspect_err(|error| log!("agentq: a mission is left for later: {}", error.message)).is_ok()
+    })
+}
+
+/// Does what is due for one mission, or for a few.
+pub fn maintain() -> Outcome {
+    let (now, keep_seconds) = (clock::now(), Rulebook::current().keep_seconds);
+    db::connect(|db| {
+        let mut late: Vec<(Uuid, String)> = Vec::new();
+        db.run(&MISSIONS_LATE, &[timestamp(now).into()])
+            .each(|row| late.push((row.must_at(1), row.must_at::<TimestampWithTimeZone>(2).to_iso_string())));
+        let fail = |db: &Db, (mission, deadline): &(Uuid, String)| {
+            let error = format!("not ended by {deadline}, as its time-out asked");
+            stop::stop(db, *mission, &Why::Fail { error: &error }, now);
+        };
+        if first_of(late, fail) {
+            return Outcome::and_more(1, true);
+        }
+        let mut orphans: Vec<Uuid> = Vec::new();
+        db.run(&MISSIONS_ORPHANED, &[]).each(|row| orphans.push(row.must_at(1)));
+        let cancel = |db: &Db, mission: &Uuid| {
+            let why = Why::Cancel { reason: Some("the mission around it was stopped"), by: "agentq", mode: None };
+            stop::stop(db, *mission, &why, now);
+        };
+        if first_of(orphans, cancel) {
+            return Outcome::and_more(1, true);
+        }
+        let mut stopping: Vec<Uuid> = Vec::new();
+        db.run(&MISSIONS_STOPPING, &[]).each(|row| stopping.push(row.must_at(1)));
+        let take_back = |db: &Db, mission: &Uuid| {
+            lock_against_rule_change();
+            let mut line = Line::default();
+            counts::set_state(db, *mission, "stopping", &["stopping"]);
+            if stop::take_back(db, *mission, "the mission was stopped", now) {
+                finalize::finalize(db, *mission, now).into_iter().for_each(|up| line.end(db, up, now));
+            }
+            line.run(db, now);
+        };
+        let taken_back = i64::from(first_of(stopping, take_back));
+        let before = timestamp(now - keep_seconds * 1_000_000);
+        let removed: i64 = db.run(&MISSIONS_PURGE, &[before.into(), 20_i64.into()]).must_at(1);
+        Outcome::and_more(taken_back + removed, removed == 20)
+    })
+}

@@ -1,0 +1,40 @@
+-- name: missions_late(now timestamptz)
+SELECT mission_id, deadline_at FROM agentq.mission
+WHERE deadline_at <= $1 AND completed_at IS NULL AND status IN ('approved', 'running') AND last_error IS NULL
+ORDER BY deadline_at LIMIT 20
+
+-- name: missions_orphaned() freely
+SELECT c.mission_id
+FROM (SELECT DISTINCT owner_id FROM agentq.mission_count WHERE state = 'stopping') k
+JOIN agentq.mission_step s ON s.mission_id = k.owner_id AND s.child_id IS NOT NULL AND s.status = 'queued'
+JOIN agentq.mission c ON c.mission_id = s.child_id AND c.status IN ('approved', 'running') AND c.last_error IS NULL
+LIMIT 20
+
+-- name: missions_stopping() freely
+SELECT k.owner_id
+FROM (SELECT DISTINCT owner_id FROM agentq.mission_count WHERE state = 'stopping') k
+WHERE EXISTS (SELECT FROM agentq.mission_step s LEFT JOIN agentq.mission_item i ON i.step_id = s.step_id AND i.status = 'queued'
+              JOIN agentq.job_queue j ON j.job_id = coalesce(s.job_id, i.job_id) AND j.state IN ('queued', 'retry_waiting')
+              WHERE s.mission_id = k.owner_id AND s.status = 'queued')
+LIMIT 20
+
+-- name: missions_purge(before timestamptz, _i64 int8) freely
+WITH old AS (
+    SELECT m.mission_id FROM agentq.mission m
+    WHERE m.completed_at <= $1
+      AND NOT EXISTS (SELECT FROM agentq.mission_step p JOIN agentq.mission o ON o.mission_id = p.mission_id
+                      WHERE p.step_id = m.parent_step_id AND o.completed_at IS NULL)
+    ORDER BY m.completed_at LIMIT $2
+    FOR UPDATE OF m SKIP LOCKED
+), steps AS (
+    SELECT s.step_id FROM old JOIN agentq.mission_step s USING (mission_id)
+), edges AS (
+    DELETE FROM agentq.mission_edge e USING steps WHERE e.parent_id = steps.step_id
+), items AS (
+    DELETE FROM agentq.mission_item i USING steps WHERE i.step_id = steps.step_id
+), rows AS (
+    DELETE FROM agentq.mission_step s USING old WHERE s.mission_id = old.mission_id
+), gone AS (
+    DELETE FROM agentq.mission m USING old WHERE m.mission_id = old.mission_id RETURNING m.mission_id
+)
+SELECT count(*) FROM gone

@@ -1,1 +1,0 @@
-DELETE FROM agentq.mission_count WHERE owner_id = $1

@@ -1,1 +1,0 @@
-SELECT on_end FROM agentq.job WHERE job_id = $1 AND on_end IS NOT NULL

@@ -1,1 +1,0 @@
-SELECT mission_id FROM agentq.mission WHERE idempotency_key = $1

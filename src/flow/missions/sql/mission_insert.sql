@@ -1,7 +1,0 @@
-INSERT INTO agentq.mission (mission_id, status, title, template, step_count, depth, parent_step_id, forked_from, forked_step,
-    command_id, source, actor, correlation_id, trace_id, policy_snapshot, input, idempotency_key, cancellation_mode,
-    deadline_at, created_at, started_at, paused_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-    CASE WHEN $21 THEN NULL ELSE $20 END, CASE WHEN $21 THEN $20 END)
-ON CONFLICT (idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-RETURNING mission_id

@@ -1,1 +1,0 @@
-SELECT status FROM agentq.mission WHERE mission_id = $1

@@ -1,1 +1,0 @@
-SELECT coalesce(title, mission_id::text) FROM agentq.mission WHERE mission_id = $1

@@ -1,0 +1,17 @@
+-- name: mission_insert(mission_id uuid, running text, title text, value jsonb, as int4, depth int4,
+--   parent_step uuid, forked_from uuid, forked_step text, command_id uuid, source text, actor text,
+--   correlation_id text, trace_id text, snapshot jsonb, given jsonb, idempotency_key text, mode text,
+--   deadline timestamptz, now timestamptz, paused bool)
+INSERT INTO agentq.mission (mission_id, status, title, template, step_count, depth, parent_step_id, forked_from, forked_step,
+    command_id, source, actor, correlation_id, trace_id, policy_snapshot, input, idempotency_key, cancellation_mode,
+    deadline_at, created_at, started_at, paused_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+    CASE WHEN $21 THEN NULL ELSE $20 END, CASE WHEN $21 THEN $20 END)
+ON CONFLICT (idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+RETURNING mission_id
+
+-- name: mission_by_key(idempotency_key text)
+SELECT mission_id FROM agentq.mission WHERE idempotency_key = $1
+
+-- name: mission_status(mission_id uuid)
+SELECT status FROM agentq.mission WHERE mission_id = $1

@@ -1,2 +1,0 @@
-SELECT jsonb_build_object('ok', true, 'code', 'found', 'job_id', job_id, 'checkpoint', checkpoint, 'saved_at', saved_at)
-FROM agentq.job_checkpoint WHERE job_id = $1

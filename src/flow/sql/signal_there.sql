@@ -1,4 +1,0 @@
-SELECT s.signal_id FROM agentq.signal s
-WHERE s.name = $1 AND s.key = $2 AND s.taken_by IS NULL AND s.expires_at > $3
-ORDER BY s.sent_at, s.signal_id
-LIMIT 1

@@ -1,1 +1,0 @@
-UPDATE agentq.signal SET wake_pending = false WHERE signal_id = $1

@@ -1,1 +1,0 @@
-DELETE FROM agentq.signal_wait WHERE job_id = $1

@@ -1,1 +1,0 @@
-SELECT count(*) FROM agentq.job_dead_letter WHERE moved_at = $1

@@ -1,1 +1,0 @@
-SELECT command_id, decision, mission_id, reason FROM agentq.command WHERE dedupe_key = $1

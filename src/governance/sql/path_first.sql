@@ -1,1 +1,0 @@
-SELECT jsonb_path_query_first($1, $2::jsonpath, $3, true)

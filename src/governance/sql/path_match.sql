@@ -1,1 +1,0 @@
-SELECT coalesce(jsonb_path_match($1, $2::jsonpath, $3, true), false)

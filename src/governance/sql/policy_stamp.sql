@@ -1,1 +1,0 @@
-SELECT version, updated_at FROM agentq.policy WHERE key = $1

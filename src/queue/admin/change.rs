@@ -1,0 +1,80 @@
+//! Changing a job that nobody holds: taken out of its place, changed, and put where it now belongs.
+
+use crate::base::clock::{self, parse_moment};
+use crate::base::signal::check_signal;
+use crate::db::{self, statements};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use crate::queue::answer;
+use crate::queue::ends::settle::{self, Seized};
+use crate::queue::storage::Place;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::Value;
+
+statements!("change.sql": PARKED, JOB_CHANGE);
+
+const CHANGEABLE: [&str; 7] =
+    ["priority", "scheduled_at", "max_attempts", "payload_json", "source_ref", "target_ref", "payload_ref"];
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
+    answer::if_on(|rules| {
+        let job_id = required("p_job_id", p_job_id);
+        let changes = required("p_changes", p_changes);
+        let payload = changes.member("payload_json");
+        if let Some(payload) = payload {
+            check_signal("payload_json", payload, rules.payload_max_bytes).or_raise();
+        }
+        changes.without("payload_json").parse("p_changes").and_then(check).or_raise();
+        db::answer(|db| {
+            let behind = match settle::seize(db, job_id) {
+                Seized::Resting(_) if !db.run(&PARKED, &[job_id.into()]).is_empty() => raise(
+                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("job {job_id} is parked, because nobody knows what became of it"),
+                    "Find out, and say so with agentq.fn_job_reconcile.",
+                ),
+                Seized::Resting(behind) => behind,
+                Seized::Held(held) => raise(
+                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("job {job_id} is held by {} and cannot be changed now", held.lease_owner),
+                    "Change it when it has been given back, or ask its holder to stop with agentq.fn_job_cancel.",
+                ),
+                Seized::Finished(state) => raise(
+                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("job {job_id} is {state} and cannot be changed any more"),
+                    "Enqueue a new job instead.",
+                ),
+            };
+            let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
+            let place = Place { line: behind, ..Place::from_row(&row, 2) };
+            place.enter(db, clock::now());
+            row.must_at(1)
+        })
+    })
+}
+
+fn check(changes: Value) -> Result<(), Refusal> {
+    let Value::Object(map) = &changes else {
+        return Err(payload::refuse_not_object("p_changes", "this"));
+    };
+    input::known_options("p_changes", map.keys(), &CHANGEABLE)?;
+    if let Some(value) = map.get("priority") {
+        input::priority(input::whole("priority", value)?)?;
+    }
+    if let Some(value) = map.get("max_attempts") {
+        input::max_attempts(input::whole("max_attempts", value)?)?;
+    }
+    for key in ["source_ref", "target_ref", "payload_ref"] {
+        input::reference(key, map.get(key).and_then(Value::as_str))?;
+    }
+    if let Some(value) = map.get("scheduled_at") {
+        let text = value.as_str().ok_or_else(|| {
+            Refusal::new(format!("scheduled_at must be a timestamp, not {value}"), "Give it as a text.")
+        })?;
+        parse_moment("scheduled_at", text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Handlers: kinds of jobs that the server runs itself, as SQL, with the rights of a role.
+
+use crate::base::clock::{self, timestamp};
+use crate::base::roles::check_lendable;
+use crate::db::{self, Db, statements};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use crate::queue::rules::Rulebook;
+use crate::queue::storage::marks::wake_all_at_commit;
+use crate::server;
+use agentq_core::{Refusal, input, payload};
+use pgrx::prelude::*;
+use serde_json::Value;
+
+statements!("handlers.sql": HANDLER_SET, HANDLER_REMOVE, HANDLERS);
+
+const DEFAULT_TIMEOUT: i32 = 60;
+const LONGEST_TIMEOUT: i32 = 3_600;
+const LONGEST_SQL: usize = 100_000;
+
+/// A registered handler.
+#[derive(Clone, Debug)]
+pub struct Handler {
+    pub kind: String,
+    pub sql: String,
+    pub role: String,
+    pub queue: String,
+    pub timeout_seconds: i32,
+    pub registered_by: String,
+}
+
+/// Every handler that is switched on.
+pub fn all(db: &Db) -> Vec<Handler> {
+    let mut handlers = Vec::new();
+    db.run(&HANDLERS, &[]).each(|row| {
+        handlers.push(Handler {
+            kind: row.must_at(1),
+            sql: row.must_at(2),
+            role: row.must_at(3),
+            queue: row.must_at(4),
+            timeout_seconds: row.must_at(5),
+            registered_by: row.must_at(6),
+        });
+    });
+    handlers
+}
+
+/// Runs with the rights of the caller, because only these say who the caller is: inside another
+/// function's rights, or in a worker, the outer user may be someone else. The row is then written
+/// with the rights of the extension's owner.
+#[pg_extern]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_handler_register(
+    p_job_kind: Option<&str>,
+    p_sql: Option<&str>,
+    p_role: default!(Option<&str>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
+    let sql = input::name("p_sql", required("p_sql", p_sql), LONGEST_SQL).or_raise();
+    let caller = server::current_role();
+    let caller_name = server::role_name(caller);
+    let role = p_role.unwrap_or(&caller_name);
+    check_lendable(role, caller);
+    let options = p_options.map(|o| o.parse("p_options").and_then(options).or_raise()).unwrap_or_default();
+    let queue = options.queue.unwrap_or_else(|| input::DEFAULT_QUEUE.to_owned());
+    wake_all_at_commit();
+    db::answer_as_owner(|db| {
+        Rulebook::current().queue(&queue).or_raise();
+        let args = [
+            kind.into(),
+            sql.into(),
+            role.into(),
+            queue.as_str().into(),
+            options.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT).into(),
+            options.enabled.unwrap_or(true).into(),
+            caller_name.as_str().into(),
+            timestamp(clock::now()).into(),
+        ];
+        db.run(&HANDLER_SET, &args).must_at(1)
+    })
+}
+
+#[derive(Default)]
+struct Options {
+    queue: Option<String>,
+    timeout_seconds: Option<i32>,
+    enabled: Option<bool>,
+}
+
+fn options(value: Value) -> Result<Options, Refusal> {
+    let Value::Object(map) = &value else {
+        return Err(payload::refuse_not_object("p_options", "this"));
+    };
+    input::known_options("p_options", map.keys(), &["queue", "timeout_seconds", "enabled"])?;
+    let timeout_seconds = match map.get("timeout_seconds").filter(|v| !v.is_null()) {
+        None => None,
+        Some(value) => {
+            let fits = value.as_i64().filter(|n| (1..=i64::from(LONGEST_TIMEOUT)).contains(n));
+            Some(fits.ok_or_else(|| {
+                Refusal::new(
+                    format!("timeout_seconds must be a whole number from 1 to {LONGEST_TIMEOUT}, not {value}"),
+                    "A job that runs longer belongs into a worker outside the server.",
+                )
+            })? as i32)
+        }
+    };
+    let present = |key: &str| map.get(key).filter(|value| !value.is_null());
+    let wrong = |key: &str, what: &str, value: &Value| {
+        let shown = agentq_core::error::shown(&value.to_string());
+        Refusal::new(format!("the option \"{key}\" must be {what}, not {shown}"), "Leave it out, or write it so.")
+    };
+    let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong("queue", "a text", value));
+    let flag = |value: &Value| value.as_bool().ok_or_else(|| wrong("enabled", "true or false", value));
+    Ok(Options {
+        queue: present("queue").map(text).transpose()?,
+        timeout_seconds,
+        enabled: present("enabled").map(flag).transpose()?,
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_handler_remove(p_job_kind: Option<&str>) -> Jsonb {
+    let kind = required("p_job_kind", p_job_kind);
+    wake_all_at_commit();
+    db::answer(|db| {
+        let row = db.run(&HANDLER_REMOVE, &[kind.into()]);
+        if row.is_empty() {
+            raise(
+                PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+                format!("there is no handler for jobs of kind \"{}\"", agentq_core::error::shown(kind)),
+                "The handlers are in agentq.job_handler.",
+            )
+        }
+        row.must_at(1)
+    })
+}

@@ -1,0 +1,31 @@
+//! The metrics history: the measure of the queue, taken once a minute, for charts.
+
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
+use crate::db::{self, statements};
+use crate::queue::settings::METRICS_KEEP_SECONDS;
+use crate::room::Outcome;
+use pgrx::prelude::*;
+
+statements!("metrics.sql": MEASURED_UNTIL, MEASURE);
+
+pub const EVERY_US: i64 = 60_000_000;
+
+/// Writes depth, throughput, wait and run time of each kind since the last measure. After a long pause only the last hour
+/// is measured.
+pub fn measure() -> Outcome {
+    let keep_seconds = Settings::current().number(METRICS_KEEP_SECONDS);
+    let now = clock::now();
+    db::connect(|db| {
+        let last = db.run(&MEASURED_UNTIL, &[]);
+        let last: Option<Micros> = last.maybe_only::<TimestampWithTimeZone>().map(|at| at.into_inner());
+        let from = last.unwrap_or(now - EVERY_US).max(now - 60 * EVERY_US);
+        if from >= now {
+            return Outcome::default();
+        }
+        let expires = now + keep_seconds * 1_000_000;
+        let seconds = (now - from) as f64 / 1e6;
+        let args = [timestamp(from).into(), timestamp(now).into(), timestamp(expires).into(), seconds.into()];
+        Outcome::rows(db.run(&MEASURE, &args).only())
+    })
+}

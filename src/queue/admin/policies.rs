@@ -1,0 +1,221 @@
+//! Classes of errors and retry policies: seen, set and removed.
+
+use crate::base::clock::{self, timestamp};
+use crate::base::text::shorten;
+use crate::db::{self, statements};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use crate::queue::rules::Rulebook;
+use agentq_core::error_class::{CLASSES, normal};
+use agentq_core::retry::LONGEST_WAIT;
+use agentq_core::{Refusal, input, payload};
+use pgrx::prelude::*;
+use serde_json::{Map, Value, json};
+
+statements!("policies.sql": CLASS_SET, CLASS_REMOVE, POLICY_SET, POLICY_REMOVE);
+
+const SCOPES: [&str; 3] = ["default", "queue", "kind"];
+const BACKOFFS: [&str; 6] = ["doubling", "fixed", "linear", "exponential", "quartic", "list"];
+const KEYS: [&str; 10] = [
+    "max_attempts",
+    "backoff",
+    "seconds",
+    "multiplier",
+    "max_seconds",
+    "delays",
+    "jitter",
+    "retryable",
+    "non_retryable",
+    "requires_idempotency_key",
+];
+
+/// The classes as the library knows them; the table takes its first rows from here.
+#[pg_extern(immutable, parallel_safe)]
+fn fn_error_class_defaults() -> TableIterator<
+    'static,
+    (
+        name!(error_class, &'static str),
+        name!(retryable, bool),
+        name!(aliases, Vec<&'static str>),
+        name!(description, &'static str),
+    ),
+> {
+    TableIterator::new(CLASSES.iter().map(|c| (c.name, c.retryable, c.aliases.to_vec(), c.about)))
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_error_class_set(
+    p_error_class: Option<&str>,
+    p_retryable: Option<bool>,
+    p_description: default!(Option<&str>, "NULL"),
+    p_aliases: default!(Option<Vec<Option<String>>>, "NULL"),
+) -> Jsonb {
+    let name = input::name("p_error_class", required("p_error_class", p_error_class), input::LONGEST_NAME).or_raise();
+    let retryable = required("p_retryable", p_retryable);
+    let aliases = p_aliases.map(|all| {
+        let mut all: Vec<String> = all.into_iter().flatten().map(|alias| normal(&alias)).collect();
+        all.sort();
+        all.dedup();
+        all
+    });
+    let rules = Rulebook::current();
+    for said in aliases.iter().flatten().map(String::as_str).chain([name]) {
+        input::name("an alias", said, input::LONGEST_NAME).or_raise();
+        let taken = rules.policies.class(Some(said));
+        if taken.known && taken.name != normal(name) {
+            Err(Refusal::new(
+                format!("\"{}\" already means {}", agentq_core::error::shown(said), taken.name),
+                "Take the name from that class first, or choose another.",
+            ))
+            .or_raise()
+        }
+    }
+    let now = timestamp(clock::now());
+    db::answer(|db| {
+        let args =
+            [normal(name).into(), retryable.into(), p_description.map(shorten).into(), aliases.into(), now.into()];
+        db.run(&CLASS_SET, &args).must_at(1)
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_error_class_remove(p_error_class: Option<&str>) -> Jsonb {
+    let name = normal(required("p_error_class", p_error_class));
+    db::answer(|db| {
+        if db.run(&CLASS_REMOVE, &[name.as_str().into()]).is_empty() {
+            raise(
+                PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+                format!("there is no class \"{}\" of yours", agentq_core::error::shown(&name)),
+                "Built-in classes stay; change them with agentq.fn_error_class_set.",
+            )
+        }
+        Jsonb::from_value(json!({"ok": true, "code": "removed", "error_class": name}))
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_retry_policy_set(p_scope: Option<&str>, p_name: Option<&str>, p_policy: Option<Jsonb>) -> Jsonb {
+    let (scope, name) = named(p_scope, p_name).or_raise();
+    let policy = required("p_policy", p_policy).parse("p_policy").and_then(checked).or_raise();
+    let classes = ["retryable", "non_retryable"].into_iter().filter_map(|key| policy[key].as_array()).flatten();
+    let rules = Rulebook::current();
+    if rules.policies.lacks_delays(scope, name, &policy) {
+        Err(Refusal::new(
+            "the backoff \"list\" needs its delays",
+            "For example: {\"backoff\": \"list\", \"delays\": [30, 120, 600]}.",
+        ))
+        .or_raise()
+    }
+    let unknown: Vec<Value> = classes.filter(|class| !rules.policies.class(class.as_str()).known).cloned().collect();
+    let now = timestamp(clock::now());
+    db::answer(|db| {
+        let answer = db.run(&POLICY_SET, &[scope.into(), name.into(), Jsonb::from_value(policy).into(), now.into()]);
+        let pgrx::JsonB(mut answer) = answer.must_at(1);
+        // Allowed, since a worker may use classes of its own, but more often a slip.
+        if !unknown.is_empty() {
+            answer["unknown_classes"] = json!(unknown);
+        }
+        Jsonb::from_value(answer)
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_retry_policy_remove(p_scope: Option<&str>, p_name: Option<&str>) -> Jsonb {
+    let (scope, name) = named(p_scope, p_name).or_raise();
+    db::answer(|db| {
+        let removed = !db.run(&POLICY_REMOVE, &[scope.into(), name.into()]).is_empty();
+        let code = if removed { "removed" } else { "not_found" };
+        Jsonb::from_value(json!({"ok": removed, "code": code, "scope": scope, "name": name}))
+    })
+}
+
+/// The scope and name of a policy. The default has no name.
+fn named<'a>(scope: Option<&'a str>, name: Option<&'a str>) -> Result<(&'a str, &'a str), Refusal> {
+    let scope = input::one_of("scope", required("p_scope", scope), &SCOPES)?;
+    let name = name.unwrap_or_default();
+    if scope == "default" {
+        return match name {
+            "" => Ok((scope, name)),
+            _ => Err(Refusal::new(
+                format!("the default policy has no name, but \"{}\" was given", agentq_core::error::shown(name)),
+                "Leave p_name NULL, or name a queue or a kind with that scope.",
+            )),
+        };
+    }
+    Ok((scope, input::name("p_name", name, input::LONGEST_NAME)?))
+}
+
+/// Checks a policy, and brings the names of classes into their normal form.
+fn checked(policy: Value) -> Result<Value, Refusal> {
+    let Value::Object(mut map) = policy else {
+        return Err(payload::refuse_not_object("p_policy", "this"));
+    };
+    input::known_options("p_policy", map.keys(), &KEYS)?;
+    map.get("max_attempts")
+        .filter(present)
+        .map(|v| input::max_attempts(input::whole("max_attempts", v)?))
+        .transpose()?;
+    for (key, least, most) in [
+        ("seconds", 0.0, LONGEST_WAIT),
+        ("multiplier", 1.0, 1e6),
+        ("max_seconds", 0.0, LONGEST_WAIT),
+        ("jitter", 0.0, 1.0),
+    ] {
+        if let Some(value) = map.get(key).filter(present) {
+            number(key, value, least, most)?;
+        }
+    }
+    if let Some(backoff) = map.get("backoff").filter(present) {
+        input::one_of("backoff", backoff.as_str().unwrap_or_default(), &BACKOFFS)?;
+    }
+    if let Some(delays) = map.get("delays").filter(present) {
+        let list = delays.as_array().filter(|list| (1..=1_000).contains(&list.len()));
+        let list = list.ok_or_else(|| not_a_list("delays", delays, "numbers of seconds, such as [30, 120, 600]"))?;
+        list.iter().try_for_each(|delay| number("delays", delay, 0.0, LONGEST_WAIT))?;
+    }
+    classes(&mut map, "retryable")?;
+    classes(&mut map, "non_retryable")?;
+    match map.get("requires_idempotency_key") {
+        None | Some(Value::Null | Value::Bool(_)) => Ok(Value::Object(map)),
+        Some(other) => Err(Refusal::new(
+            format!("requires_idempotency_key must be true or false, not {other}"),
+            "With true, a job without a key of its own is refused.",
+        )),
+    }
+}
+
+fn present(value: &&Value) -> bool {
+    !value.is_null()
+}
+
+fn number(key: &str, value: &Value, least: f64, most: f64) -> Result<(), Refusal> {
+    match value.as_f64() {
+        Some(number) if (least..=most).contains(&number) => Ok(()),
+        _ => Err(Refusal::new(
+            format!(
+                "{key} must be a number from {least} to {most}, not {}",
+                agentq_core::error::shown(&value.to_string())
+            ),
+            "Waits are in seconds; jitter is a share from 0 to 1.",
+        )),
+    }
+}
+
+fn classes(map: &mut Map<String, Value>, key: &str) -> Result<(), Refusal> {
+    let Some(value) = map.get(key).filter(present) else { return Ok(()) };
+    let wrong = || not_a_list(key, value, "names of error classes, such as [\"timeout\"]");
+    let names = value.as_array().ok_or_else(wrong)?;
+    let names: Option<Vec<Value>> = names.iter().map(|name| Some(json!(normal(name.as_str()?)))).collect();
+    let names = names.ok_or_else(wrong)?;
+    map.insert(key.to_owned(), Value::Array(names));
+    Ok(())
+}
+
+fn not_a_list(key: &str, value: &Value, of: &str) -> Refusal {
+    let shown = agentq_core::error::shown(&value.to_string());
+    Refusal::new(format!("{key} must be a list, not {shown}"), format!("Give it a list of {of}."))
+}

@@ -1,0 +1,238 @@
+//! Schedules: jobs that are enqueued again and again, at the times of a cron rule.
+//!
+//! A slot is fired by locking the schedule, enqueuing its job and moving the schedule on to the next
+//! slot, all in one transaction: no slot can be fired twice, and none is lost to a crash.
+
+use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::parse_id;
+use crate::db::{self, Db, statements};
+use crate::error::{OrRaise, raise, required};
+use crate::events;
+use crate::json::Jsonb;
+use crate::queue::intake::batch;
+use crate::queue::rules::Rulebook;
+use crate::queue::storage::marks::wake_all_at_commit;
+use agentq_core::input;
+use agentq_core::schedule::{Missed, Rule};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statements!("schedules.sql": SCHEDULE_SET, SCHEDULE_PAUSE, SCHEDULE_REMOVE, SCHEDULE_RULE, SCHEDULES_DUE, SCHEDULE_FIRED, SCHEDULE_NEXT, IS_UNFINISHED);
+
+/// Slots that a backfill fires in one transaction.
+const SLOTS_AT_ONCE: usize = 100;
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_schedule_set(
+    p_schedule: Option<&str>,
+    p_cron: Option<&str>,
+    p_job: Option<Jsonb>,
+    p_timezone: default!(Option<&str>, "'UTC'"),
+    p_missed: default!(Option<&str>, "'once'"),
+    p_overlap: default!(Option<bool>, "true"),
+) -> Jsonb {
+    let name = input::name("p_schedule", required("p_schedule", p_schedule), input::LONGEST_NAME).or_raise();
+    let (cron, timezone) = (required("p_cron", p_cron), p_timezone.unwrap_or("UTC"));
+    let rule = Rule::parse(cron, timezone).or_raise();
+    let missed = Missed::parse(p_missed.unwrap_or("once")).or_raise();
+    let job = required("p_job", p_job);
+    check_job(job);
+    let now = clock::now();
+    let next = rule.next_after(now).map(timestamp);
+    wake_all_at_commit();
+    db::answer(|db| {
+        let args = [
+            name.into(),
+            cron.into(),
+            job.into(),
+            timezone.into(),
+            missed.name().into(),
+            p_overlap.unwrap_or(true).into(),
+            next.into(),
+            timestamp(now).into(),
+        ];
+        db.run(&SCHEDULE_SET, &args).must_at(1)
+    })
+}
+
+/// A job of a schedule keeps the rules of an enqueue. Its time and its key are the schedule's affair.
+fn check_job(job: Jsonb) {
+    for key in ["scheduled_at", "idempotency_key"] {
+        if job.has_key(key) {
+            raise(
+                PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("p_job must not have {key}: every job of a schedule gets its own"),
+                "Leave it out.",
+            )
+        }
+    }
+    batch::check(&Rulebook::current(), job).or_raise();
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_schedule_pause(p_schedule: Option<&str>) -> Jsonb {
+    pause(required("p_schedule", p_schedule), true)
+}
+
+/// Slots that passed meanwhile were not missed: they were not wanted.
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_schedule_resume(p_schedule: Option<&str>) -> Jsonb {
+    pause(required("p_schedule", p_schedule), false)
+}
+
+fn pause(name: &str, paused: bool) -> Jsonb {
+    let now = clock::now();
+    wake_all_at_commit();
+    db::answer(|db| {
+        let row = db.run(&SCHEDULE_RULE, &[name.into()]);
+        if row.is_empty() {
+            unknown(name)
+        }
+        let (cron, timezone): (String, String) = (row.must_at(1), row.must_at(2));
+        let next = Rule::parse(&cron, &timezone).or_raise().next_after(now).map(timestamp);
+        db.run(&SCHEDULE_PAUSE, &[name.into(), paused.into(), next.into(), timestamp(now).into()]).must_at(1)
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_schedule_remove(p_schedule: Option<&str>) -> Jsonb {
+    let name = required("p_schedule", p_schedule);
+    db::answer(|db| {
+        let row = db.run(&SCHEDULE_REMOVE, &[name.into()]);
+        if row.is_empty() {
+            unknown(name)
+        }
+        row.must_at(1)
+    })
+}
+
+fn unknown(name: &str) -> ! {
+    raise(
+        PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+        format!("there is no schedule \"{}\"", agentq_core::error::shown(name)),
+        "The schedules are in agentq.v_schedule; make one with agentq.fn_schedule_set.",
+    )
+}
+
+/// The times at which a rule fires next.
+#[pg_extern(stable, parallel_safe)]
+fn fn_schedule_upcoming(
+    p_cron: Option<&str>,
+    p_timezone: default!(Option<&str>, "'UTC'"),
+    p_count: default!(Option<i32>, "5"),
+    p_after: default!(Option<TimestampWithTimeZone>, "NULL"),
+) -> Vec<TimestampWithTimeZone> {
+    let rule = Rule::parse(required("p_cron", p_cron), p_timezone.unwrap_or("UTC")).or_raise();
+    let after = p_after.map_or_else(clock::now, |at| at.into_inner());
+    let count = p_count.unwrap_or(5).clamp(0, 1000) as usize;
+    rule.upcoming(after, count).into_iter().map(timestamp).collect()
+}
+
+struct Due {
+    name: String,
+    cron: String,
+    timezone: String,
+    job: Value,
+    missed: String,
+    overlap: bool,
+    next_fire_at: Micros,
+    last_job_id: Option<Uuid>,
+}
+
+/// Fires what is due; returns how many jobs were enqueued, and when the next slot comes.
+pub fn fire_due(now: Micros) -> (i64, Option<Micros>) {
+    db::connect(|db| {
+        let mut due = Vec::new();
+        db.run(&SCHEDULES_DUE, &[timestamp(now).into()]).each(|row| {
+            due.push(Due {
+                name: row.must_at(1),
+                cron: row.must_at(2),
+                timezone: row.must_at(3),
+                job: row.must_at::<pgrx::JsonB>(4).0,
+                missed: row.must_at(5),
+                overlap: row.must_at(6),
+                next_fire_at: row.must_at::<TimestampWithTimeZone>(7).into_inner(),
+                last_job_id: row.get_at(8),
+            });
+        });
+        let fired = due.iter().map(|schedule| fire_or_report(db, schedule, now)).sum();
+        let next = db.run(&SCHEDULE_NEXT, &[]).get_at::<TimestampWithTimeZone>(1).map(|at| at.into_inner());
+        (fired, next)
+    })
+}
+
+/// Fires a schedule. One whose job is not accepted any more is reported and goes on with its next
+/// slot, or, if it has none, is paused; it keeps no other from firing.
+fn fire_or_report(db: &Db, schedule: &Due, now: Micros) -> i64 {
+    db::attempt(|| fire(db, schedule, now)).unwrap_or_else(|error| {
+        let next = Rule::parse(&schedule.cron, &schedule.timezone).ok().and_then(|rule| rule.next_after(now));
+        let name = schedule.name.as_str();
+        warning!("agentq: schedule \"{name}\" could not fire: {}", error.message);
+        events::emit(db, "schedule.failed", name, json!({"error": error.message}), now);
+        match next {
+            Some(next) => {
+                let args = [
+                    name.into(),
+                    timestamp(next).into(),
+                    None::<TimestampWithTimeZone>.into(),
+                    schedule.last_job_id.into(),
+                    0_i64.into(),
+                    0_i64.into(),
+                ];
+                db.run(&SCHEDULE_FIRED, &args);
+            }
+            None => {
+                let none = None::<TimestampWithTimeZone>;
+                db.run(&SCHEDULE_PAUSE, &[name.into(), true.into(), none.into(), timestamp(now).into()]);
+            }
+        }
+        0
+    })
+}
+
+fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
+    let rule = Rule::parse(&schedule.cron, &schedule.timezone).or_raise();
+    let missed = Missed::parse(&schedule.missed).or_raise();
+    let firing = rule.due(schedule.next_fire_at, now, missed, SLOTS_AT_ONCE);
+    let mut last_job = schedule.last_job_id;
+    let (mut fired, mut skipped) = (0, 0);
+    for slot in &firing.slots {
+        let busy =
+            !schedule.overlap && last_job.is_some_and(|job| db.run(&IS_UNFINISHED, &[job.into()]).must_at::<bool>(1));
+        if busy {
+            skipped += 1;
+            continue;
+        }
+        let mut job = schedule.job.clone();
+        job["scheduled_at"] = json!(timestamp(*slot));
+        if job["source_ref"].is_null() {
+            job["source_ref"] = json!(format!("schedule:{}", schedule.name));
+        }
+        let answer = batch::enqueue(
+            &Rulebook::current(),
+            Jsonb::from_value(json!([job])),
+            batch::Options { all_or_nothing: true, ids: false },
+        );
+        let answer = answer.parse("the answer").or_raise();
+        if answer["ok"] != json!(true) {
+            raise(
+                PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("schedule \"{}\": {}", schedule.name, answer["jobs"][0]["reason"]),
+                "Set the schedule again with a job that is accepted, or remove it.",
+            )
+        }
+        last_job = answer["jobs"][0]["job_id"].as_str().and_then(parse_id);
+        fired += 1;
+    }
+    let last_slot = firing.slots.last().copied().map(timestamp);
+    let next = firing.next.map(timestamp);
+    let args =
+        [schedule.name.as_str().into(), next.into(), last_slot.into(), last_job.into(), fired.into(), skipped.into()];
+    db.run(&SCHEDULE_FIRED, &args);
+    fired
+}

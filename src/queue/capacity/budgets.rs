@@ -1,0 +1,254 @@
+//! Budgets: what jobs may cost. A claim reserves what a job is expected to cost, its worker tells what it did
+//! cost, and what was reserved and not used goes back when the attempt ends.
+//!
+//! What was spent is written as rows of its own, never as a change to one row, so that workers do not wait for
+//! each other; the engine adds them up.
+
+use super::limits;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::db::{self, statements};
+use crate::error::{OrRaise, required};
+use crate::json::Jsonb;
+use crate::queue::answer;
+use crate::queue::counting::{asking, changes, count_first, tables};
+use crate::queue::rows::{budget_spent, job, job_lease};
+use crate::queue::rules::Rulebook;
+use crate::queue::storage::LockedLease;
+use crate::table::{Moment, Reader, Row, Scan, Table};
+use agentq_core::budget::{Budget, Counter, PERIODS, Period, Reserved, millionths};
+use agentq_core::limits::LONGEST_KEY;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Map, Value, json};
+
+statements!("budgets.sql": BUDGET_SET, BUDGET_REMOVE, LEASE_RESERVED);
+
+/// The longest name of a unit, and the largest amount of one.
+const LONGEST_UNIT: usize = 30;
+const LARGEST: f64 = 1e12;
+
+/// Checks what a job is expected to cost, or did: an amount of each unit.
+pub fn check_amounts(what: &str, value: &Value) -> Result<Map<String, Value>, Refusal> {
+    let hint = format!("For example: {{\"{what}\": {{\"tokens\": 5000, \"usd\": 0.12, \"tool_calls\": 3}}}}.");
+    let wrong = |amount: &Value| {
+        let shown = amount.to_string();
+        Refusal::new(
+            format!(
+                "{what} must be an object of amounts from 0 to {LARGEST}, not {}",
+                agentq_core::error::shown(&shown)
+            ),
+            hint.clone(),
+        )
+    };
+    let map = value.as_object().filter(|map| map.len() <= 16).ok_or_else(|| wrong(value))?;
+    for (unit, amount) in map {
+        check_unit(unit)?;
+        if !amount.as_f64().is_some_and(|amount| (0.0..=LARGEST).contains(&amount)) {
+            return Err(wrong(amount));
+        }
+    }
+    Ok(map.clone())
+}
+
+fn check_unit(unit: &str) -> Result<&str, Refusal> {
+    let unit = input::name("a unit", unit, LONGEST_UNIT)?;
+    if !unit.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_') {
+        return Err(Refusal::new(
+            format!("\"{}\" is no name of a unit", agentq_core::error::shown(unit)),
+            "Use small letters, digits and _, as in tokens, usd or tool_calls.",
+        ));
+    }
+    Ok(unit)
+}
+
+/// What a job is expected to cost, in millionths of each unit.
+pub fn cost_of(body: &Reader) -> Vec<(String, i64)> {
+    let Some(bytes) = body.maybe_bytes(job::cost) else { return Vec::new() };
+    let cost = Jsonb::from_container(bytes).parse("cost").unwrap_or_default();
+    let amounts = cost.as_object().into_iter().flatten();
+    amounts.filter_map(|(unit, amount)| Some((unit.clone(), millionths(amount.as_f64()?)))).collect()
+}
+
+/// Why a job of this cost is not let in, if a budget of these keys says so.
+pub fn refusal(rules: &Rulebook, keys: &[String], cost: &Option<Map<String, Value>>, now: Micros) -> Option<String> {
+    let amount = |budget: &Budget| {
+        let amount = cost.as_ref().and_then(|cost| cost.get(&budget.unit)?.as_f64());
+        millionths(amount.unwrap_or_default())
+    };
+    let budgets = keys.iter().flat_map(|key| rules.budgets.of(key).into_iter().map(move |budget| (key, budget)));
+    for (key, budget) in budgets {
+        let (wants, unit) = (amount(budget), &budget.unit);
+        let period = match budget.period {
+            Period::Total => "in all".to_owned(),
+            period => format!("for each {}", period.name()),
+        };
+        if wants > budget.amount {
+            let (wants, most) = (shown(wants), shown(budget.amount));
+            return Some(format!("the job costs {wants} {unit}, and the budget of {key} {period} is {most}"));
+        }
+        if budget.refuses && spent_of(&budget.counter(key, now)).saturating_add(wants.max(1)) > budget.amount {
+            let until = budget.period.ends(now).map(|end| format!(", until {}", timestamp(end).to_iso_string()));
+            let until = until.unwrap_or_default();
+            return Some(format!("the budget of {key}, {} {unit} {period}, is exhausted{until}", shown(budget.amount)));
+        }
+    }
+    None
+}
+
+/// What is used or reserved of a counter.
+fn spent_of(counter: &str) -> i64 {
+    if count_first() {
+        return asking::counted(counter).0;
+    }
+    let counts = tables::count();
+    counts.iter().find(|count| count.key == counter).map_or(0, |count| count.active)
+}
+
+fn shown(amount: i64) -> String {
+    let (whole, rest) = (amount / 1_000_000, amount % 1_000_000);
+    if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:06}").trim_end_matches('0').to_owned() }
+}
+
+/// A lease that has reserved this ends without success: it goes back, but for what its worker has told of.
+pub fn refund(reserved: &[String]) {
+    if !reserved.is_empty() && count_first() {
+        for reserved in reserved.iter().filter_map(|text| Reserved::parse(text)) {
+            changes::free(&reserved.counter, reserved.amount);
+        }
+    }
+}
+
+/// A lease that has reserved this ends with success. Where its worker has not told what was used, that is what was
+/// reserved. Returns rows to be written.
+pub fn settle(reserved: &[String], job_id: Uuid, now: Micros) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if reserved.is_empty() {
+        return rows;
+    }
+    refund(reserved);
+    for reserved in reserved.iter().filter_map(|text| Reserved::parse(text)) {
+        if !reserved.is_told && reserved.amount > 0 {
+            rows.push(spend(&reserved.counter, reserved.amount, job_id, now));
+        }
+    }
+    rows
+}
+
+/// Counts what was used, and returns the row that says so.
+fn spend(counter: &str, amount: i64, job_id: Uuid, now: Micros) -> Row {
+    changes::spend(counter, amount);
+    Row::of(&budget_spent::TABLE)
+        .set(budget_spent::spent_at, timestamp(now))
+        .set(budget_spent::amount, amount)
+        .set(budget_spent::job_id, job_id)
+        .set(budget_spent::counter, counter)
+}
+
+pub fn write(rows: &[Row]) {
+    if !rows.is_empty() {
+        Table::open(&budget_spent::TABLE).insert_all(rows);
+    }
+}
+
+/// A holder tells what its job has used since it last told.
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_usage(
+    p_job_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_usage: Option<Jsonb>,
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+) -> Jsonb {
+    answer::if_on(|_| {
+        let (job_id, owner) = (required("p_job_id", p_job_id), required("p_lease_owner", p_lease_owner));
+        let usage = required("p_usage", p_usage).parse("p_usage").and_then(|usage| check_amounts("p_usage", &usage));
+        let (usage, now) = (usage.or_raise(), clock::now());
+        db::answer(|db| {
+            if LockedLease::lock(db, job_id, Some(owner), p_lease_token).is_none() {
+                return answer::lease_lost(db, job_id);
+            }
+            count_first();
+            let mut reserved = reserved_by(job_id);
+            let (mut rows, mut counted) = (Vec::new(), Vec::new());
+            for reserved in &mut reserved {
+                let unit = Counter::parse(&reserved.counter).map_or("", |counter| counter.unit).to_owned();
+                let Some(used) = usage.get(&unit).and_then(Value::as_f64).map(millionths) else { continue };
+                let back = used.min(reserved.amount);
+                changes::free(&reserved.counter, back);
+                (reserved.amount, reserved.is_told) = (reserved.amount - back, true);
+                if used > 0 {
+                    rows.push(spend(&reserved.counter, used, job_id, now));
+                }
+                counted.push(json!({"budget": reserved.counter, "used": used as f64 / 1e6}));
+            }
+            write(&rows);
+            if !counted.is_empty() {
+                let texts: Vec<String> = reserved.iter().map(Reserved::text).collect();
+                db.run(&LEASE_RESERVED, &[job_id.into(), texts.into()]);
+            }
+            let answer = json!({"ok": true, "code": "counted", "job_id": job_id.to_string(), "budgets": counted});
+            Jsonb::from_value(answer)
+        })
+    })
+}
+
+/// What the lease of a job has reserved.
+fn reserved_by(job_id: Uuid) -> Vec<Reserved> {
+    let (leases, moment) = (Table::open(&job_lease::TABLE), Moment::now());
+    let mut lease = Scan::by_id(&leases, &moment, c"job_lease_pkey", job_id);
+    let texts = if lease.next() { lease.texts(job_lease::reserved) } else { Vec::new() };
+    texts.iter().filter_map(|text| Reserved::parse(text)).collect()
+}
+
+fn check_period(period: &str) -> Result<&str, Refusal> {
+    input::one_of("p_period", period, &PERIODS)
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_budget_set(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&str>, p_budget: Option<Jsonb>) -> Jsonb {
+    let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
+    limits::check_rule_key(key).or_raise();
+    let unit = check_unit(required("p_unit", p_unit)).or_raise();
+    let period = check_period(required("p_period", p_period)).or_raise();
+    let budget = required("p_budget", p_budget).parse("p_budget").and_then(check).or_raise();
+    limits::change_rules(|db| {
+        let now = timestamp(clock::now());
+        let args = [key.into(), unit.into(), period.into(), Jsonb::from_value(budget).into(), now.into()];
+        db.run(&BUDGET_SET, &args).must_at(1)
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_budget_remove(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&str>) -> Jsonb {
+    let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
+    let unit = input::name("p_unit", required("p_unit", p_unit), LONGEST_UNIT).or_raise();
+    let period = check_period(required("p_period", p_period)).or_raise();
+    limits::change_rules(|db| {
+        let removed = !db.run(&BUDGET_REMOVE, &[key.into(), unit.into(), period.into()]).is_empty();
+        let code = if removed { "removed" } else { "not_found" };
+        Jsonb::from_value(json!({"ok": removed, "code": code, "key": key, "unit": unit, "period": period}))
+    })
+}
+
+fn check(budget: Value) -> Result<Value, Refusal> {
+    let Value::Object(map) = &budget else {
+        return Err(payload::refuse_not_object("p_budget", "this"));
+    };
+    input::known_options("p_budget", map.keys(), &["amount", "when_exhausted", "description"])?;
+    let amount = map.get("amount").unwrap_or(&Value::Null);
+    if !amount.as_f64().is_some_and(|amount| (0.0..=LARGEST).contains(&amount)) {
+        return Err(Refusal::new(
+            format!("amount must be a number from 0 to {LARGEST}, not {amount}"),
+            "For example: {\"amount\": 100, \"when_exhausted\": \"wait\"}.",
+        ));
+    }
+    if let Some(what) = map.get("when_exhausted").filter(|what| !what.is_null()) {
+        let shown = what.to_string();
+        input::one_of("when_exhausted", what.as_str().unwrap_or(&shown), &["wait", "refuse"])?;
+    }
+    limits::check_description(map)?;
+    Ok(budget)
+}

@@ -1,0 +1,373 @@
+//! Limits on how many jobs are held at once, or begun in a time: the rules, the keys of jobs, and what workers
+//! report of the other side. `gates` holds claims to them.
+
+use super::budgets;
+use crate::base::clock::{self, Micros, timestamp};
+use crate::db::{self, Db, statements};
+use crate::error::{OrRaise, raise, required};
+use crate::json::Jsonb;
+use crate::queue::counting::{asking, changes, count_first, gauges, tables};
+use crate::queue::rows::job_lease;
+use crate::queue::rules::Rulebook;
+use crate::queue::storage::marks::wake_all_at_commit;
+use crate::queue::storage::{Place, lease, lock_against_rule_change};
+use crate::queue::waking::waiters;
+use crate::server;
+use crate::shared::is_preloaded;
+use crate::table::{Moment, Scan, Table};
+use agentq_core::limits::{self, LONGEST_KEY};
+use agentq_core::line;
+use agentq_core::rate::Gauge;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statements!("limits.sql": LIMIT_SET, LIMIT_MARK, LIMIT_REMOVE, LIMITLESS, LIMIT_REPORTED, REPORTS_FORGET, pub RULES_LOCK, pub BUDGETS_LOCK);
+
+/// Beginnings of keys that jobs have without being told.
+const RESERVED: [&str; 4] = ["queue:", "kind:", "worker_type:", "worker:"];
+/// Keys that a job may be enqueued with.
+const MOST_KEYS: usize = 16;
+/// Keys for whose freed slots one claim looks.
+pub const OPEN_AT_ONCE: usize = 16;
+
+/// Checks the keys that a job is enqueued with: a list, or an object that gives each its weight. Sorted.
+pub fn check_keys(value: &Value) -> Result<Vec<(String, u32)>, Refusal> {
+    let wrong = || {
+        Refusal::new(
+            format!(
+                "limit_keys must be a list of at most {MOST_KEYS} texts, or an object with their weights, not {}",
+                agentq_core::error::shown(&value.to_string())
+            ),
+            "For example: {\"limit_keys\": [\"tenant:42\", \"provider:anthropic\"]}, or {\"limit_keys\": {\"provider:anthropic\": 1500}}.",
+        )
+    };
+    let mut keys: Vec<(String, u32)> = match value {
+        Value::Array(list) if list.len() <= MOST_KEYS => {
+            let read = |key: &Value| Ok((check_key(key.as_str().ok_or_else(wrong)?)?, 1));
+            list.iter().map(read).collect::<Result<_, Refusal>>()?
+        }
+        Value::Object(map) if map.len() <= MOST_KEYS => {
+            let read = |(key, weight): (&String, &Value)| Ok((check_key(key)?, check_weight(key, weight)?));
+            map.iter().map(read).collect::<Result<_, Refusal>>()?
+        }
+        _ => return Err(wrong()),
+    };
+    keys.sort();
+    keys.dedup_by(|one, other| one.0 == other.0);
+    Ok(keys)
+}
+
+/// Checks a key of a job's own.
+pub fn check_key(key: &str) -> Result<String, Refusal> {
+    let key = input::name("a limit key", key, LONGEST_KEY)?;
+    if key == limits::GLOBAL
+        || RESERVED.iter().chain(&line::RESERVED).any(|start| key.starts_with(start))
+        || key.contains('*')
+    {
+        return Err(Refusal::new(
+            format!("the limit key \"{}\" cannot be given to a job", agentq_core::error::shown(key)),
+            "global, queue:, kind:, worker_type:, worker:, order:, fair: and budget: are agentq's own, and * is for rules. Use one such as tenant:42.",
+        ));
+    }
+    Ok(key.to_owned())
+}
+
+fn check_weight(key: &str, weight: &Value) -> Result<u32, Refusal> {
+    let weight = input::whole(key, weight)?;
+    u32::try_from(weight).ok().filter(|weight| *weight > 0).ok_or_else(|| {
+        Refusal::new(
+            format!("the weight of {key} must be 1 or more, but is {weight}"),
+            "It says how much of a rate the job takes, such as the tokens it is expected to use.",
+        )
+    })
+}
+
+/// Who claims, as far as limits are concerned.
+#[derive(Clone, Copy)]
+pub struct Worker<'a> {
+    pub owner: &'a str,
+    pub worker_type: Option<&'a str>,
+}
+
+impl Worker<'_> {
+    /// The keys that every job has which this worker claims from a queue.
+    pub fn wide_keys(&self, queue: &str, kind: Option<&str>) -> Vec<String> {
+        let mut keys = self.own_keys();
+        keys.extend([limits::GLOBAL.to_owned(), limits::queue_key(queue)]);
+        keys.extend(kind.map(limits::kind_key));
+        keys
+    }
+
+    /// The keys that are about the worker and not about its jobs.
+    pub fn own_keys(&self) -> Vec<String> {
+        let keys = |worker_type| [limits::worker_type_key(worker_type), limits::worker_key(worker_type, self.owner)];
+        self.worker_type.map(keys).into_iter().flatten().collect()
+    }
+}
+
+/// A lease with slots of these keys ends: they are free when the transaction commits. Slots must have been
+/// counted while the lease was there.
+pub fn free(keys: &[String]) {
+    if !keys.is_empty() && count_first() {
+        keys.iter().for_each(|key| changes::free(key, 1));
+    }
+}
+
+/// Frees the slots of a lease that is about to be ended by a statements, and what it has reserved, if the job has one.
+pub fn free_lease_of(job_id: Uuid) {
+    let (leases, moment) = (Table::open(&job_lease::TABLE), Moment::now());
+    let mut lease = Scan::by_id(&leases, &moment, c"job_lease_pkey", job_id);
+    if lease.next() {
+        free(&lease.texts(job_lease::limits));
+        budgets::refund(&lease.texts(job_lease::reserved));
+    }
+}
+
+fn alone() {
+    if server::has_fixed_snapshot() {
+        raise(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "limits cannot be changed in a transaction of REPEATABLE READ or SERIALIZABLE, which does not see all that is held",
+            "Change them under READ COMMITTED.",
+        )
+    }
+    if changes::is_in_use() {
+        raise(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "limits cannot be changed in a transaction that has claimed or ended jobs under limits, or has to do with jobs in fair lines",
+            "Change them in a transaction of their own.",
+        )
+    }
+}
+
+/// Changes rules or budgets, alone, and makes everything fit them.
+pub fn change_rules(change: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
+    alone();
+    wake_all_at_commit();
+    // Claims that do not know the rule yet are waited for, and those to come wait for it.
+    lease::keep_all_as_they_are();
+    db::answer(|db| {
+        let answer = change(db);
+        settle(db);
+        answer
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
+    let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
+    check_rule_key(key).or_raise();
+    let limit = required("p_limit", p_limit).parse("p_limit").and_then(check).or_raise();
+    change_rules(|db| {
+        let now = timestamp(clock::now());
+        // What a report has made is not to hide the rule.
+        if key.ends_with('*') {
+            db.run(&REPORTS_FORGET, &[key.into()]);
+        }
+        db.run(&LIMIT_SET, &[key.into(), Jsonb::from_value(limit).into(), now.into()]).must_at(1)
+    })
+}
+
+/// Makes leases, lines and counters fit rules that have changed.
+fn settle(db: &Db) {
+    // What is held already counts.
+    db.run(&LIMIT_MARK, &[]);
+    let_go(db, clock::now());
+    changes::recount_at_commit(Table::open(&job_lease::TABLE).id(), tables::count());
+    gauges::look_again();
+}
+
+/// Makes jobs ready again that wait in the line of a key which has no limit any more.
+fn let_go(db: &Db, now: Micros) {
+    let mut free = Vec::new();
+    let no_budgets = Rulebook::current().budgets.is_empty();
+    db.run(&LIMITLESS, &[no_budgets.into()]).each(|row| free.push(Place::from_row(row, 1)));
+    for place in free {
+        place.enter(db, now);
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
+    let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
+    change_rules(|db| {
+        let removed = !db.run(&LIMIT_REMOVE, &[key.into()]).is_empty();
+        Jsonb::from_value(json!({"ok": removed, "code": if removed { "removed" } else { "not_found" }, "key": key}))
+    })
+}
+
+/// Slots in use as shared memory counts them.
+#[pg_extern(security_definer, volatile)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_limit_counted(p_key: Option<&str>) -> Option<i64> {
+    let key = p_key?;
+    (!server::is_on_standby() && count_first()).then(|| asking::counted(key).0)
+}
+
+/// What the gauge of a key's rate shows.
+#[pg_extern(security_definer, volatile)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_limit_gauge(p_key: Option<&str>, p_weight: default!(Option<i32>, "1")) -> Option<Jsonb> {
+    let (key, now, settings) = (p_key?, clock::now(), Rulebook::current());
+    if server::is_on_standby() {
+        return None;
+    }
+    let rule = settings.limits.of(key)?;
+    let gauge = if count_first() { gauges::get(key) } else { Some(tables::written_gauge(key)) };
+    let (rate, weight) = (rule.rate, p_weight.unwrap_or(1).max(1) as u32);
+    let mut gauge = gauge.or(rate.map(|_| Gauge::default()))?;
+    let opens = gauge.opens(rate.as_ref(), weight, now);
+    let left = rate.map(|rate| gauge.left(&rate, now));
+    let never = opens == Some(Micros::MAX);
+    Some(Jsonb::from_value(
+        json!({"open": opens.is_none(), "opens_at": opens.filter(|_| !never).map(timestamp), "left": left}),
+    ))
+}
+
+/// A worker tells what the other side said: nobody before that moment, or so much is left.
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_limit_report(
+    p_key: Option<&str>,
+    p_retry_at: default!(Option<TimestampWithTimeZone>, "NULL"),
+    p_remaining: default!(Option<i64>, "NULL"),
+) -> Jsonb {
+    let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
+    if key.contains('*') || line::RESERVED.iter().any(|start| key.starts_with(start)) {
+        Err(Refusal::new(
+            format!("\"{}\" is no key of a job", agentq_core::error::shown(key)),
+            "Report on one key, such as provider:anthropic.",
+        ))
+        .or_raise()
+    }
+    if p_retry_at.is_none() && p_remaining.is_none() {
+        Err(Refusal::new(
+            "fn_limit_report was told nothing",
+            "Give p_retry_at, from which moment on the other side lets jobs through again, or p_remaining, how much it still lets through.",
+        ))
+        .or_raise()
+    }
+    if let Some(remaining) = p_remaining.filter(|remaining| *remaining < 0) {
+        Err(Refusal::new(format!("p_remaining must be 0 or more, but is {remaining}"), "0 means that nothing is left."))
+            .or_raise()
+    }
+    let now = clock::now();
+    // Before the rules are read: a change of them is waited for, and waits.
+    lock_against_rule_change();
+    // A key that no rule is about gets one, so that claims look at it.
+    if Rulebook::current().limits.of(key).is_none() {
+        db::connect(|db| {
+            db.run(&LIMIT_REPORTED, &[key.into(), timestamp(now).into()]);
+        });
+        wake_all_at_commit();
+    }
+    let rate = Rulebook::current().limits.of(key).and_then(|rule| rule.rate);
+    let report = |gauge: &mut Gauge| {
+        if let Some(until) = p_retry_at {
+            gauge.close(until.into_inner(), now);
+            gauge.look_again();
+        }
+        if let (Some(rate), Some(remaining)) = (&rate, p_remaining) {
+            gauge.remain(rate, u32::try_from(remaining).unwrap_or(u32::MAX), now);
+        }
+    };
+    let told = if count_first() {
+        // At once, and for all: it is true whatever becomes of this transaction.
+        gauges::change(key, now, report)
+    } else {
+        // No claim is to count from what is about to change.
+        db::connect(|db| db.run(&RULES_LOCK, &[]).len());
+        let mut gauge = tables::written_gauge(key);
+        report(&mut gauge);
+        tables::save_gauge(key, &gauge);
+        true
+    };
+    if is_preloaded() {
+        waiters::wake_all();
+    }
+    let heeded = told && (p_retry_at.is_some() || rate.is_some());
+    let mut answer = json!({"ok": heeded, "code": if heeded { "reported" } else { "not_heeded" }, "key": key});
+    if !heeded {
+        answer["hint"] = json!(if told {
+            "What remains is of use for a key with a rate only: set one with agentq.fn_limit_set, or give p_retry_at."
+        } else {
+            "More keys have a rate in use than the server can count."
+        });
+    }
+    Jsonb::from_value(answer)
+}
+
+pub fn check_rule_key(key: &str) -> Result<(), Refusal> {
+    let start = key.strip_suffix('*').unwrap_or(key);
+    if start.contains('*') || (key.ends_with('*') && !start.ends_with(':')) {
+        return Err(Refusal::new(
+            format!("\"{}\" is no key of a limit", agentq_core::error::shown(key)),
+            "A pattern ends with :*, as in tenant:*, and there is no other *.",
+        ));
+    }
+    Ok(())
+}
+
+fn check(limit: Value) -> Result<Value, Refusal> {
+    let Value::Object(map) = &limit else {
+        return Err(payload::refuse_not_object("p_limit", "this"));
+    };
+    let known = [
+        "max_concurrent",
+        "max_pending",
+        "max_age_seconds",
+        "rate",
+        "per_seconds",
+        "burst",
+        "algorithm",
+        "weight",
+        "description",
+    ];
+    input::known_options("p_limit", map.keys(), &known)?;
+    check_rate(map)?;
+    for key in ["max_concurrent", "max_pending", "rate", "burst"] {
+        let value = map.get(key).filter(|value| !value.is_null()).map(|value| input::whole(key, value)).transpose()?;
+        if let Some(value) = value.filter(|value| *value < 0) {
+            return Err(Refusal::new(
+                format!("{key} must be 0 or more, but is {value}"),
+                "0 lets no job through; null takes the limit away.",
+            ));
+        }
+    }
+    check_description(map)?;
+    Ok(limit)
+}
+
+pub fn check_description(map: &serde_json::Map<String, Value>) -> Result<(), Refusal> {
+    match map.get("description") {
+        Some(Value::String(text)) => input::reference("description", Some(text)).map(drop),
+        None | Some(Value::Null) => Ok(()),
+        Some(other) => {
+            Err(Refusal::new(format!("description must be a text, not {other}"), "Put it in double quotes."))
+        }
+    }
+}
+
+/// What a rule says of a rate, and of a share.
+fn check_rate(map: &serde_json::Map<String, Value>) -> Result<(), Refusal> {
+    const YEAR: f64 = 31_622_400.0;
+    for (key, least, most) in [("per_seconds", 0.001, YEAR), ("max_age_seconds", 0.0, YEAR), ("weight", 0.001, 1_000.0)]
+    {
+        let given = map.get(key).filter(|value| !value.is_null());
+        if given.is_some_and(|value| !value.as_f64().is_some_and(|value| (least..=most).contains(&value))) {
+            return Err(Refusal::new(
+                format!("{key} must be a number from {least} to {most}, not {}", given.unwrap_or(&Value::Null)),
+                "For example: {\"rate\": 50, \"per_seconds\": 60}, or {\"weight\": 2}.",
+            ));
+        }
+    }
+    if let Some(algorithm) = map.get("algorithm").filter(|value| !value.is_null()) {
+        let shown = algorithm.to_string();
+        input::one_of("algorithm", algorithm.as_str().unwrap_or(&shown), &["token_bucket", "sliding_window"])?;
+    }
+    Ok(())
+}

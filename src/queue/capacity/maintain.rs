@@ -1,0 +1,48 @@
+//! What the engine does for limits: writes down what has been begun under rates, adds up what was spent of budgets, and
+//! tells listeners when a rate has opened again.
+
+use crate::base::clock::{self, Micros};
+use crate::db::{self, statements};
+use crate::queue::counting::{board, gauges, tables};
+use crate::queue::rules::Rulebook;
+use crate::queue::waking;
+use crate::room::{Next, Outcome};
+use agentq_core::budget::Counter;
+use std::cell::Cell;
+
+statements!("maintain.sql": BUDGET_ADD_UP, FORGET_GAUGES);
+
+/// Rows of what was spent that are added up in one transaction.
+const AT_MOST: i64 = 10_000;
+/// The counters of periods that have passed are forgotten this often, in microseconds.
+const FORGET_EVERY_US: i64 = 60_000_000;
+
+thread_local! {
+    static TOLD_UNTIL: Cell<Micros> = const { Cell::new(Micros::MAX) };
+    static FORGOT_AT: Cell<Micros> = const { Cell::new(0) };
+}
+
+pub fn maintain() -> Outcome {
+    let (rules, now) = (Rulebook::current(), clock::now());
+    if !(0..FORGET_EVERY_US).contains(&(now - FORGOT_AT.get())) {
+        FORGOT_AT.set(now);
+        let is_over = |counter: Counter<'_>| rules.budgets.counted(&counter, now).is_none();
+        board::forget(|key| Counter::parse(key).is_some_and(is_over));
+    }
+    let changed = gauges::take_changed();
+    changed.iter().for_each(|(key, gauge)| tables::save_gauge(key, gauge));
+    let added: i64 = db::connect(|db| {
+        db.run(&FORGET_GAUGES, &[now.into()]);
+        db.run(&BUDGET_ADD_UP, &[AT_MOST.into()]).only()
+    });
+    let before = TOLD_UNTIL.replace(now);
+    if gauges::next_opening(before).is_some_and(|at| at <= now) {
+        waking::tell_of_freed_capacity();
+    }
+    let next = match gauges::next_opening(now) {
+        _ if added == AT_MOST => Next::AtOnce,
+        Some(at) => Next::At(at),
+        None => Next::AsUsual,
+    };
+    Outcome { rows: changed.len() as i64 + added, next }
+}

@@ -1,0 +1,107 @@
+//! Jobs that were not begun, or not finished, in time are given up: by the engine when the time has
+//! come, and by a claim that would otherwise hand one out.
+
+use super::hooks;
+use super::settle::{self, Ending, Seized};
+use crate::base::clock::{Micros, timestamp};
+use crate::db::{self, Db, statements};
+use crate::queue::rows::job;
+use crate::queue::storage::{lock_against_rule_change, order, place};
+use crate::table::Scan;
+use agentq_core::error_class::{FINISH_DEADLINE, START_DEADLINE};
+use agentq_core::retry::Reason;
+use pgrx::Uuid;
+use pgrx::prelude::*;
+
+statements!("deadlines.sql": DEADLINES_DUE, DEADLINE_GONE, LOCK_FREE);
+
+/// Written into the dead letters as the one who moved them.
+const KEEPER: &str = "agentq";
+
+/// Which deadline a job has missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    Start(Micros),
+    Finish(Micros),
+}
+
+/// The deadline that a ready job has missed, if any.
+pub fn missed(body: &Scan<'_>, now: Micros) -> Option<Missed> {
+    let passed = |column| (!body.is_null(column)).then(|| body.time(column)).filter(|at| *at <= now);
+    if let Some(at) = passed(job::finish_by) {
+        return Some(Missed::Finish(at));
+    }
+    // One that was given back has been begun.
+    passed(job::start_by).filter(|_| body.is_null(job::picked_at)).map(Missed::Start)
+}
+
+/// Ends a job that was taken out of its place, or whose lease is locked.
+pub fn give_up(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
+    let (class, word, at) = match missed {
+        Missed::Start(at) => (START_DEADLINE, "begun", at),
+        Missed::Finish(at) => (FINISH_DEADLINE, "finished", at),
+    };
+    let error = format!("not {word} by {}, as its deadline asked", timestamp(at).to_iso_string());
+    let ending = Ending { outcome: "dead_letter", error: Some(&error), error_class: Some(class), ..Ending::default() };
+    settle::bury(db, job_id, &ending, Reason::Deadline, KEEPER, now);
+}
+
+/// Gives up what has missed its deadline, looking at no more than `limit`; returns how many deadlines are over.
+/// A job that another session has locked is left for the next time.
+pub fn enforce(now: Micros, limit: i64) -> usize {
+    hooks::skipping(|| db::connect(|db| enforce_due(db, now, limit)))
+}
+
+fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
+    let mut due = Vec::new();
+    db.run(&DEADLINES_DUE, &[timestamp(now).into(), limit.into()]).each(|row| {
+        let at = row.must_at::<TimestampWithTimeZone>(2).into_inner();
+        let missed = if row.must_at::<bool>(3) { Missed::Start(at) } else { Missed::Finish(at) };
+        due.push((row.must_at::<Uuid>(1), missed, row.must_at::<bool>(4)));
+    });
+    lock_against_rule_change();
+    let mut over = 0;
+    for (job_id, missed, concerns) in due {
+        if concerns {
+            let ended = hooks::end_apart(job_id, || {
+                // Its place before its key, as a claim takes them: else each could have one of the two, and both
+                // leave the job to the other.
+                if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
+                    let may = order::may_finish_now(db, job_id);
+                    if may {
+                        end(db, job_id, missed, now);
+                    }
+                    may
+                } else if let Some(place) = place::take_from_line(job_id, false) {
+                    let may = order::may_finish_now(db, job_id);
+                    if may {
+                        give_up(db, job_id, missed, now)
+                    } else {
+                        place.enter(db, now)
+                    }
+                    may
+                } else {
+                    false
+                }
+            });
+            if ended != Some(true) {
+                continue;
+            }
+        }
+        let (at, is_start) = match missed {
+            Missed::Start(at) => (at, true),
+            Missed::Finish(at) => (at, false),
+        };
+        db.run(&DEADLINE_GONE, &[timestamp(at).into(), job_id.into(), is_start.into()]);
+        over += 1;
+    }
+    over
+}
+
+fn end(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
+    match (settle::seize(db, job_id), missed) {
+        (Seized::Resting(_), _) | (Seized::Held(_), Missed::Finish(_)) => give_up(db, job_id, missed, now),
+        // Claimed since it was looked at, and so in time after all; or over.
+        (Seized::Held(_), Missed::Start(_)) | (Seized::Finished(_), _) => {}
+    }
+}

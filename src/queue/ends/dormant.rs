@@ -1,0 +1,58 @@
+//! Jobs that rest for a reason of their own: asleep until a time, or until somebody wakes them.
+//!
+//! A nap ends the attempt and costs none. The row of the job says why it rests, for fn_job_explain; that holds as long
+//! as the job's schedule is the one of the nap, so that nobody has to take it back. Waking never waits for a lock:
+//! whoever has the job meanwhile is about to run it, or to put it elsewhere.
+
+use super::fail;
+use super::settle::{self, Ending};
+use crate::base::clock::{Micros, timestamp};
+use crate::db::{self, Db, statements};
+use crate::json::Jsonb;
+use crate::queue::storage::{LockedLease, Place};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::Value;
+
+statements!("dormant.sql": WAITS_FOR, WAKE, ASLEEP, NAPPED);
+
+/// Without end: until somebody wakes it.
+pub const FOR_EVER: Micros = Micros::MAX;
+
+/// Gives a held job back until `at`, with an outcome of its own; `why` is what fn_job_explain shows. Some: it was
+/// cancelled instead, as somebody had asked.
+pub fn rest_until(db: &Db, held: &LockedLease, outcome: &str, at: Micros, why: Value, now: Micros) -> Option<Jsonb> {
+    if held.cancel_requested {
+        return Some(fail::give_back(db, held, outcome, now, now));
+    }
+    settle::rest(db, held, &Ending { outcome, ..Ending::default() }, "queued", at, now);
+    db.run(&WAITS_FOR, &[held.place.job_id.into(), Jsonb::from_value(why).into()]);
+    None
+}
+
+/// Whether this attempt has ended because its job went to sleep.
+pub fn ended_attempt(job_id: Uuid, token: Uuid) -> bool {
+    db::connect(|db| !db.run(&NAPPED, &[job_id.into(), token.into()]).is_empty())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    Yes,
+    /// It does not sleep, so there is nothing to do.
+    Awake,
+    /// Somebody else has it locked.
+    Busy,
+}
+
+/// Makes a job that sleeps ready at once. The lock of a change of limits must have been taken before.
+pub fn wake(db: &Db, job_id: Uuid, now: Micros) -> Woken {
+    let row = db.run(&WAKE, &[job_id.into(), timestamp(now).into()]);
+    if row.is_empty() {
+        return if db.run(&ASLEEP, &[job_id.into()]).is_empty() { Woken::Awake } else { Woken::Busy };
+    }
+    let place = Place::from_row(&row, 1);
+    let slept_until = row.must_at::<TimestampWithTimeZone>(6).into_inner();
+    Place { scheduled_at: slept_until, ..place.clone() }.left_waiting();
+    place.enter(db, now);
+    Woken::Yes
+}

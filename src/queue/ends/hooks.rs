@@ -1,0 +1,147 @@
+//! Being told that a job has finished.
+//!
+//! A job may name who is to be told (`job.on_end`): the name of a hook, a colon, and what it is about. The hook is called
+//! by the transaction that ends the job, in whatever way, after the job's own rows have been written. Upper rooms register
+//! their hooks when the library is loaded; this room knows none of them.
+//!
+//! A hook locks rows of its own room. One call that ends several jobs tells of all of them together, at its end, so that
+//! the hook can lock in an order that is the same for all.
+
+use crate::base::clock::{self, Micros};
+use crate::db::{self, Db};
+use crate::json::Jsonb;
+use crate::queue::rows::job;
+use crate::server::has_fixed_snapshot;
+use crate::table::{Moment, Scan, Table};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::sync::Mutex;
+
+/// A job that has finished.
+pub struct Ended {
+    pub job_id: Uuid,
+    /// What stands behind the colon.
+    pub about: String,
+    /// succeeded, failed, dead_letter or cancelled.
+    pub state: String,
+    pub result: Option<Jsonb>,
+    pub error: Option<String>,
+}
+
+impl Ended {
+    pub fn well(job_id: Uuid, result: Option<Jsonb>) -> Ended {
+        Ended { job_id, about: String::new(), state: "succeeded".to_owned(), result, error: None }
+    }
+}
+
+/// How long those who end jobs on behalf of all wait for a row that a hook locks.
+const HOOK_WAIT: &std::ffi::CStr = c"100ms";
+
+pub type Hook = fn(&Db, &[Ended], Micros);
+
+static HOOKS: Mutex<Vec<(&'static str, Hook)>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// How many calls that tell together are under way, one inside the other.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static PENDING: RefCell<Vec<(String, Ended)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes a hook known. Called when the library is loaded.
+pub fn register(name: &'static str, hook: Hook) {
+    if let Ok(mut hooks) = HOOKS.lock() {
+        hooks.push((name, hook));
+    }
+}
+
+/// Tells of jobs that have finished: each with whom to tell, and what about.
+pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
+    if ended.is_empty() {
+        return;
+    }
+    if DEPTH.get() > 0 {
+        return PENDING.with_borrow_mut(|pending| pending.extend(ended));
+    }
+    let mut by_hook: std::collections::BTreeMap<String, Vec<Ended>> = std::collections::BTreeMap::new();
+    for (on_end, ended) in ended {
+        let (name, about) = on_end.split_once(':').unwrap_or((&on_end, ""));
+        by_hook.entry(name.to_owned()).or_default().push(Ended { about: about.to_owned(), ..ended });
+    }
+    for (name, ended) in by_hook {
+        let hook =
+            HOOKS.lock().ok().and_then(|hooks| hooks.iter().find(|(known, _)| *known == name).map(|(_, hook)| *hook));
+        match hook {
+            Some(hook) => db::connect(|db| hook(db, &ended, now)),
+            None => warning!("job {} is to tell \"{name}\" of its end, and nobody has that name", ended[0].job_id),
+        }
+    }
+}
+
+/// Who is to be told of the end of a job.
+fn of(job_id: Uuid) -> Option<String> {
+    let (jobs, moment) = (Table::open(&job::TABLE), Moment::latest());
+    let mut body = Scan::by_id(&jobs, &moment, c"job_pkey", job_id);
+    let on_end = if body.next() { body.maybe_bytes(job::on_end) } else { None };
+    on_end.map(|name| String::from_utf8_lossy(name).into_owned())
+}
+
+/// Runs `work` in a subtransaction of its own; what it ends is told of there, apart from what the calls around it have
+/// gathered.
+fn apart<R>(work: impl FnOnce() -> R) -> Result<R, db::Caught> {
+    /// What the calls around it have gathered, put back also when an error goes on.
+    struct Around(u32, Vec<(String, Ended)>);
+    impl Drop for Around {
+        fn drop(&mut self) {
+            DEPTH.set(self.0);
+            PENDING.set(std::mem::take(&mut self.1));
+        }
+    }
+    let _around = Around(DEPTH.replace(0), PENDING.take());
+    db::attempt(work)
+}
+
+/// Runs `work`, which ends jobs on behalf of all, and leaves those that others have changed since the snapshot, as
+/// `db::leaving_what_changed` does. Hooks are told of all that it has ended.
+pub fn skipping(work: impl FnOnce() -> usize) -> usize {
+    if has_fixed_snapshot() { db::nothing_if_changed(apart(|| together(work))) } else { together(work) }
+}
+
+/// Runs `end`, which ends a job on behalf of all. Nobody else is to suffer from its hook: if that fails, or would have to
+/// wait for long, what `end` did is undone, and it answers None. A job without a hook is just ended.
+pub fn end_apart<R>(job_id: Uuid, end: impl FnOnce() -> R) -> Option<R> {
+    if of(job_id).is_none() {
+        return Some(end());
+    }
+    let ended = apart(|| db::with_setting(c"lock_timeout", HOOK_WAIT, || together(end)));
+    ended.inspect_err(|error| log!("agentq: job {job_id} is left for later: {}", error.message)).ok()
+}
+
+/// Tells whoever wants to know that this job has finished.
+pub fn finished(job_id: Uuid, state: &str, error: Option<&str>, now: Micros) {
+    if let Some(on_end) = of(job_id) {
+        let (state, error) = (state.to_owned(), error.map(str::to_owned));
+        tell(vec![(on_end, Ended { job_id, about: String::new(), state, result: None, error })], now);
+    }
+}
+
+/// Runs `work`, and tells of all the jobs that it has ended when it is done. An error undoes both.
+pub fn together<R>(work: impl FnOnce() -> R) -> R {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            DEPTH.set(DEPTH.get() - 1);
+            if std::thread::panicking() {
+                PENDING.take();
+            }
+        }
+    }
+    DEPTH.set(DEPTH.get() + 1);
+    let leave = Leave;
+    let result = work();
+    drop(leave);
+    if DEPTH.get() == 0 {
+        tell(PENDING.take(), clock::now());
+    }
+    result
+}

@@ -1,0 +1,104 @@
+//! What a holder may do with a job it keeps: start it, extend its lease, save its checkpoint. Fenced by owner and
+//! token: anyone else is told `lease_lost`, and nothing changes.
+
+use crate::base::clock::{self, Micros, timestamp};
+use crate::db::{self, Db, statements};
+use crate::error::{OrRaise, required};
+use crate::json::Jsonb;
+use crate::queue::answer;
+use crate::queue::rules::Rulebook;
+use crate::queue::settings::CHECKPOINT_MAX_BYTES;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+
+statements!("lease.sql": START, EXTEND, KEEP, LEASE_OF, CHECKPOINT);
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_start(
+    p_job_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+) -> Jsonb {
+    answer::if_on(|_| {
+        let job_id = required("p_job_id", p_job_id);
+        let owner = required("p_lease_owner", p_lease_owner);
+        let now = timestamp(clock::now());
+        db::answer(|db| {
+            let row = db.run(&START, &[job_id.into(), owner.into(), p_lease_token.into(), now.into()]);
+            if row.is_empty() { answer::lease_lost(db, job_id) } else { row.must_at(1) }
+        })
+    })
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_job_heartbeat(
+    p_job_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_lease_seconds: default!(Option<i32>, "NULL"),
+    p_checkpoint: default!(Option<Jsonb>, "NULL"),
+    p_lease_token: default!(Option<Uuid>, "NULL"),
+) -> Jsonb {
+    answer::if_on(|rules| {
+        let job_id = required("p_job_id", p_job_id);
+        let owner = required("p_lease_owner", p_lease_owner);
+        let seconds = p_lease_seconds.map(|s| input::lease_seconds(s).or_raise());
+        p_checkpoint.into_iter().for_each(|checkpoint| check_checkpoint(rules, checkpoint).or_raise());
+        let at = clock::now();
+        let now = timestamp(at);
+        db::answer(|db| {
+            let args = [
+                job_id.into(),
+                owner.into(),
+                p_lease_token.into(),
+                now.into(),
+                seconds.into(),
+                rules.lease_seconds.into(),
+            ];
+            let row = db.run(&EXTEND, &args);
+            if row.is_empty() {
+                return answer::lease_lost(db, job_id);
+            }
+            let answer = row.must_at(1);
+            if let Some(checkpoint) = p_checkpoint {
+                save_checkpoint(db, job_id, checkpoint, at);
+            }
+            answer
+        })
+    })
+}
+
+/// A lease that its holder keeps while it says something about its job.
+pub struct Kept {
+    pub token: Uuid,
+    pub cancel_requested: bool,
+}
+
+/// Holds the lease, if this owner (and, where given, this token) has it, to the end of the transaction. It can be
+/// extended meanwhile, but neither ended nor recovered by another session. None: it has another holder, or none.
+pub fn keep(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<Kept> {
+    let row = db.run(&KEEP, &[job_id.into(), owner.into(), token.into()]);
+    (!row.is_empty()).then(|| Kept { token: row.must_at(1), cancel_requested: row.must_at(2) })
+}
+
+/// The token of the lease, if this owner (and, where given, this token) has it. Locks nothing.
+pub fn token_of(db: &Db, job_id: Uuid, owner: &str, token: Option<Uuid>) -> Option<Uuid> {
+    let row = db.run(&LEASE_OF, &[job_id.into(), owner.into(), token.into()]);
+    (!row.is_empty()).then(|| row.must_at(1))
+}
+
+/// Refuses a checkpoint that is too large.
+pub fn check_checkpoint(rules: &Rulebook, checkpoint: Jsonb) -> Result<(), Refusal> {
+    let (size, most) = (checkpoint.size(), rules.checkpoint_max_bytes);
+    if size as i64 <= most {
+        return Ok(());
+    }
+    Err(payload::refuse_too_large("p_checkpoint", size, most, CHECKPOINT_MAX_BYTES))
+}
+
+/// Saves a checkpoint in place of the one before.
+pub fn save_checkpoint(db: &Db, job_id: Uuid, checkpoint: Jsonb, now: Micros) {
+    db.run(&CHECKPOINT, &[job_id.into(), timestamp(now).into(), checkpoint.into()]);
+}

@@ -1,0 +1,238 @@
+//! Many jobs enqueued in one round trip.
+//!
+//! A batch is checked job by job before anything is written, then written together. Keys are taken
+//! in sorted order, so that two batches with the same keys cannot wait for each other.
+
+use super::enqueue::as_id;
+use super::new_job::{self, NewJob};
+use super::{admission, job_spec};
+use crate::base::clock;
+use crate::base::ids::{self, new_id, new_ids};
+use crate::db::{self, Db, statements};
+use crate::error::{OrRaise, required, run_again};
+use crate::json::{self, Jsonb};
+use crate::queue::rules::Rulebook;
+use crate::queue::storage::marks;
+use crate::queue::{answer, batch_list};
+use crate::table;
+use agentq_core::jsonb::Item;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CStr;
+
+statements!("batch.sql": KEYS_TAKE, KEYS_HOLDERS);
+
+/// What became of one job of a batch.
+pub enum Fate {
+    Refused(Refusal),
+    /// Another job holds its key.
+    Duplicate(Uuid),
+    Enqueued(Uuid),
+}
+
+#[pg_extern(security_definer)]
+fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
+    answer::if_on(|rules| {
+        let jobs = batch_list::checked("p_jobs", required("p_jobs", p_jobs), "[{\"job_kind\": \"mail.send\"}]");
+        let options = p_options.map(|o| o.parse("p_options").and_then(Options::read).or_raise()).unwrap_or_default();
+        enqueue(rules, jobs, options)
+    })
+}
+
+/// The keys of what a caller may ask for.
+pub const OPTIONS: [&str; 2] = ["all_or_nothing", "answer"];
+
+/// What a caller may ask for.
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    /// One job that is refused keeps the whole batch out.
+    pub all_or_nothing: bool,
+    /// Answer with the ids alone.
+    pub ids: bool,
+}
+
+impl Options {
+    pub fn read(options: Value) -> Result<Options, Refusal> {
+        let Value::Object(map) = &options else {
+            return Err(payload::refuse_not_object("p_options", "this"));
+        };
+        input::known_options("p_options", map.keys(), &OPTIONS)?;
+        let all_or_nothing = match map.get("all_or_nothing") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(flag)) => *flag,
+            Some(other) => {
+                return Err(Refusal::new(
+                    format!("the option \"all_or_nothing\" must be true or false, not {other}"),
+                    "For example: p_options => '{\"all_or_nothing\": true}'.",
+                ));
+            }
+        };
+        let ids = match map.get("answer") {
+            None | Some(Value::Null) => false,
+            Some(Value::String(word)) => input::one_of("the option \"answer\"", word, &["jobs", "ids"])? == "ids",
+            Some(other) => {
+                return Err(Refusal::new(
+                    format!("the option \"answer\" must be a text, not {other}"),
+                    "Use \"jobs\" to be told of each job, or \"ids\" for their ids alone.",
+                ));
+            }
+        };
+        Ok(Options { all_or_nothing, ids })
+    }
+}
+
+/// Enqueues an array of jobs, and says of each what became of it.
+pub fn enqueue(rules: &Rulebook, jobs: Jsonb, options: Options) -> Jsonb {
+    let read = jobs.container().elements().zip(new_ids());
+    let read = read.map(|(item, id)| admit(rules, job_spec::read(rules, id, item)?));
+    enqueue_read(c"fn_job_enqueue_batch()", read.collect(), options)
+}
+
+/// Turns a job away if there is no room for it.
+pub fn admit<'a>(rules: &Rulebook, job: NewJob<'a>) -> Result<NewJob<'a>, Refusal> {
+    admission::refusal(admission::verdict(rules, &job, 1)).map_or(Ok(job), Err)
+}
+
+/// Enqueues those of a batch that were not refused, and says of each what became of it.
+pub fn enqueue_read(function: &CStr, read: Vec<Result<NewJob<'_>, Refusal>>, options: Options) -> Jsonb {
+    let refused = read.iter().filter(|job| job.is_err()).count();
+    if options.all_or_nothing && refused > 0 {
+        return none_of(read);
+    }
+    table::must_write(function);
+    let fates = settle(read);
+    let created = fates.iter().filter(|fate| matches!(fate, Fate::Enqueued(_))).count();
+    let (name, list) = if options.ids { ("job_ids", ids_of(&fates)) } else { ("jobs", told(fates.iter().enumerate())) };
+    Jsonb::from_container(&json::object(&mut [
+        ("ok", true.into()),
+        ("code", "enqueued".into()),
+        ("created", (created as i64).into()),
+        ("duplicates", ((fates.len() - refused - created) as i64).into()),
+        ("refused", (refused as i64).into()),
+        (name, Item::Container(&list)),
+    ]))
+}
+
+/// Writes the jobs that were not refused and whose keys are free, and says what became of each.
+pub fn settle(read: Vec<Result<NewJob<'_>, Refusal>>) -> Vec<Fate> {
+    marks::announce();
+    let now = clock::now();
+    let holders = take_keys(read.iter().flatten());
+    let mut fates = Vec::with_capacity(read.len());
+    let mut accepted = Vec::with_capacity(read.len());
+    for job in read {
+        fates.push(match job {
+            Err(refusal) => Fate::Refused(refusal),
+            Ok(job) => match job.key.and_then(|key| holders.get(key)) {
+                Some(holder) if *holder != job.id => Fate::Duplicate(*holder),
+                _ => {
+                    accepted.push(job);
+                    Fate::Enqueued(accepted[accepted.len() - 1].id)
+                }
+            },
+        });
+    }
+    if !accepted.is_empty() {
+        new_job::write(&accepted, now, &db::session_user());
+    }
+    fates
+}
+
+/// The ids of the jobs of a batch, or of those that hold their keys; null for one that was refused.
+fn ids_of(fates: &[Fate]) -> Vec<u8> {
+    let id = |fate: &Fate| match fate {
+        Fate::Refused(_) => None,
+        Fate::Duplicate(id) | Fate::Enqueued(id) => Some(ids::text(*id)),
+    };
+    let ids: Vec<Option<ids::Text>> = fates.iter().map(id).collect();
+    json::array(ids.iter().map(|id| id.as_ref().map_or(Item::Null, ids::Text::item)))
+}
+
+/// The answer to a batch of which nothing was enqueued, because some were refused.
+fn none_of(read: Vec<Result<NewJob<'_>, Refusal>>) -> Jsonb {
+    let size = read.len();
+    let fates = read.into_iter().enumerate().filter_map(|(index, job)| Some((index, Fate::Refused(job.err()?))));
+    let fates: Vec<(usize, Fate)> = fates.collect();
+    let message = format!("{} of {size} jobs were refused, so none was enqueued", fates.len());
+    Jsonb::from_container(&json::object(&mut [
+        ("ok", false.into()),
+        ("code", "refused".into()),
+        ("created", 0.into()),
+        ("duplicates", 0.into()),
+        ("refused", (fates.len() as i64).into()),
+        ("message", message.as_str().into()),
+        ("jobs", Item::Container(&told(fates.iter().map(|(index, fate)| (*index, fate))))),
+    ]))
+}
+
+/// A list that says of each job what became of it.
+fn told<'a>(fates: impl Iterator<Item = (usize, &'a Fate)>) -> Vec<u8> {
+    let told: Vec<Vec<u8>> = fates.map(|(index, fate)| fate.told(index)).collect();
+    json::array(told.iter().map(|fate| Item::Container(fate)))
+}
+
+impl Fate {
+    fn told(&self, index: usize) -> Vec<u8> {
+        let index = (index as i64).into();
+        match self {
+            Fate::Refused(refusal) => json::object(&mut [
+                ("index", index),
+                ("code", "refused".into()),
+                ("duplicate", false.into()),
+                ("job_id", Item::Null),
+                ("reason", refusal.message.as_str().into()),
+                ("hint", refusal.hint.as_str().into()),
+            ]),
+            Fate::Duplicate(job_id) | Fate::Enqueued(job_id) => {
+                let duplicate = matches!(self, Fate::Duplicate(_));
+                json::object(&mut [
+                    ("index", index),
+                    ("code", if duplicate { "duplicate" } else { "enqueued" }.into()),
+                    ("duplicate", duplicate.into()),
+                    ("job_id", ids::text(*job_id).item()),
+                ])
+            }
+        }
+    }
+}
+
+/// Whether a job would be accepted.
+pub fn check(rules: &Rulebook, job: Jsonb) -> Result<(), Refusal> {
+    job_spec::read(rules, new_id(), job.container().item()).map(drop)
+}
+
+/// Takes the keys that these jobs have, and says which job holds each: theirs, or one that was there before.
+fn take_keys<'a>(jobs: impl Iterator<Item = &'a NewJob<'a>>) -> HashMap<String, Uuid> {
+    let mut wanted: BTreeMap<&str, Uuid> = BTreeMap::new();
+    for job in jobs {
+        if let Some(key) = job.key {
+            wanted.entry(key).or_insert(job.id);
+        }
+    }
+    if wanted.is_empty() { HashMap::new() } else { db::connect(|db| take(db, &wanted)) }
+}
+
+fn take(db: &Db, wanted: &BTreeMap<&str, Uuid>) -> HashMap<String, Uuid> {
+    let mut holders: HashMap<String, Uuid> = HashMap::new();
+    for _ in 0..100 {
+        let open = wanted.keys().filter(|key| !holders.contains_key(**key));
+        let keys: Vec<String> = open.map(|key| (*key).to_owned()).collect();
+        if keys.is_empty() {
+            return holders;
+        }
+        // A job without a key of its own answers to its id.
+        let as_ids: Vec<Uuid> = keys.iter().filter_map(|key| as_id(key)).collect();
+        db.run(&KEYS_HOLDERS, &[keys.into(), as_ids.into()]).each(|row| {
+            holders.insert(row.must_at(1), row.must_at(2));
+        });
+        let free = wanted.iter().filter(|(key, _)| !holders.contains_key(**key));
+        let (keys, ids): (Vec<String>, Vec<Uuid>) = free.map(|(key, id)| ((*key).to_owned(), *id)).unzip();
+        db.run(&KEYS_TAKE, &[keys.into(), ids.into()]).each(|row| {
+            holders.insert(row.must_at(1), row.must_at(2));
+        });
+    }
+    run_again("the idempotency keys of this batch keep changing hands")
+}

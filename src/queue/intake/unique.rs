@@ -1,0 +1,120 @@
+//! What an enqueue does about an earlier one with the same idempotency key, other than to answer with it:
+//!
+//! - `debounce` pushes the earlier job back, so that it runs when nobody has asked for it for a while;
+//! - `throttle` lets the first in a window of time through, and no other, even when it has finished;
+//! - `replace` gives the earlier job the new payload.
+//!
+//! All of them leave a job alone that a worker holds.
+
+use crate::base::clock::{Micros, timestamp};
+use crate::db::{Db, statements};
+use crate::json::Jsonb;
+use crate::queue::ends::settle::{self, Seized};
+use crate::queue::storage::Place;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statements!("unique.sql": JOB_CHANGE, THROTTLE, KEY_FREE, THROTTLED, PARKED, CREATED_AT);
+
+const MODES: [&str; 3] = ["debounce", "throttle", "replace"];
+const LONGEST_SECONDS: f64 = 31_536_000.0;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unique {
+    /// Seconds to push back, and how long after the first enqueue at most.
+    Debounce(f64, Option<f64>),
+    /// Seconds of the window.
+    Throttle(f64),
+    Replace,
+}
+
+impl Unique {
+    pub fn read(value: &Value) -> Result<Unique, Refusal> {
+        let Value::Object(map) = value else {
+            return Err(payload::refuse_not_object("unique", "this"));
+        };
+        input::known_options("unique", map.keys(), &["mode", "seconds", "max_seconds"])?;
+        let mode =
+            input::one_of("the mode of unique", map.get("mode").and_then(Value::as_str).unwrap_or_default(), &MODES)?;
+        let seconds = |key: &str| match map.get(key).filter(|value| !value.is_null()) {
+            None => Ok(None),
+            Some(value) => match value.as_f64().filter(|seconds| (0.001..=LONGEST_SECONDS).contains(seconds)) {
+                Some(seconds) => Ok(Some(seconds)),
+                None => Err(Refusal::new(
+                    format!("{key} of unique cannot be {}", agentq_core::error::shown(&value.to_string())),
+                    "Give a number of seconds, up to a year.",
+                )),
+            },
+        };
+        let (wait, most) = (seconds("seconds")?, seconds("max_seconds")?);
+        let needed = || {
+            wait.ok_or_else(|| {
+                Refusal::new(
+                    format!("unique with the mode {mode} needs its seconds"),
+                    format!("For example: {{\"unique\": {{\"mode\": \"{mode}\", \"seconds\": 30}}}}."),
+                )
+            })
+        };
+        Ok(match mode {
+            "debounce" => Unique::Debounce(needed()?, most),
+            "throttle" => Unique::Throttle(needed()?),
+            _ => Unique::Replace,
+        })
+    }
+
+    /// When a new job of this kind of enqueue is to run, if not when it says itself.
+    pub fn first_at(&self, now: Micros) -> Option<Micros> {
+        match self {
+            Unique::Debounce(seconds, _) => Some(now + (seconds * 1e6) as i64),
+            Unique::Throttle(_) | Unique::Replace => None,
+        }
+    }
+
+    /// Answers if the window of a throttle is closed, and lets go of the key that this job has taken; else it
+    /// closes the window behind it.
+    pub fn throttled(&self, db: &Db, key: &str, job_id: Uuid, now: Micros) -> Option<Jsonb> {
+        let Unique::Throttle(seconds) = self else { return None };
+        let until = timestamp(now + (seconds * 1e6) as i64);
+        if !db.run(&THROTTLE, &[key.into(), job_id.into(), timestamp(now).into(), until.into()]).is_empty() {
+            return None;
+        }
+        db.run(&KEY_FREE, &[key.into(), job_id.into()]);
+        let row = db.run(&THROTTLED, &[key.into()]);
+        let (first, until): (Uuid, TimestampWithTimeZone) = (row.must_at(1), row.must_at(2));
+        Some(Jsonb::from_value(json!({"ok": true, "code": "throttled", "duplicate": true, "job_id": first.to_string(),
+            "until": until})))
+    }
+
+    /// Changes the earlier job, if nobody holds it; says what was done. None: it cannot be changed, or has
+    /// finished meanwhile.
+    pub fn change(&self, db: &Db, job_id: Uuid, payload: Jsonb, now: Micros) -> Option<Jsonb> {
+        let mut changes = json!({});
+        let code = match self {
+            Unique::Throttle(_) => return None,
+            Unique::Replace => "replaced",
+            Unique::Debounce(seconds, most) => {
+                let mut at = now + (seconds * 1e6) as i64;
+                if let Some(most) = most {
+                    let created =
+                        db.run(&CREATED_AT, &[job_id.into()]).get_at::<TimestampWithTimeZone>(1)?.into_inner();
+                    at = at.min(created + (most * 1e6) as i64);
+                }
+                changes["scheduled_at"] = json!(timestamp(at));
+                "debounced"
+            }
+        };
+        if !db.run(&PARKED, &[job_id.into()]).is_empty() {
+            return None;
+        }
+        let Seized::Resting(behind) = settle::seize(db, job_id) else { return None };
+        // Not parsed: the job has been taken out of its place, and nothing may stop it from coming back.
+        let changes = Jsonb::from_value(changes).with("payload_json", payload);
+        let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
+        let place = Place { line: behind, ..Place::from_row(&row, 2) };
+        place.enter(db, now);
+        Some(Jsonb::from_value(json!({"ok": true, "code": code, "duplicate": true, "job_id": job_id.to_string(),
+            "state": "queued", "scheduled_at": timestamp(place.scheduled_at)})))
+    }
+}

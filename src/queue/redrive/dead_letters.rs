@@ -1,0 +1,314 @@
+//! What people do with dead letters: look into them, try them again, and throw them away.
+
+use super::{filter, replay};
+use crate::base::clock::{self, Micros, moment_before, timestamp};
+use crate::base::ids::{self, new_ids};
+use crate::db::{self, Db, statements};
+use crate::error::{OrRaise, raise, required};
+use crate::events;
+use crate::json::Jsonb;
+use crate::queue::answer;
+use crate::queue::intake::batch::{self, Fate};
+use crate::queue::intake::job_spec;
+use crate::queue::intake::new_job::NewJob;
+use crate::queue::rules::Rulebook;
+use agentq_core::{Refusal, input, payload};
+use pgrx::Uuid;
+use pgrx::prelude::*;
+use serde_json::{Value, json};
+
+statements!("dead_letters.sql": TRIAGE, RESOLVE, LETTER, DONE_LOCK, LETTERS, REDRIVEN, LETTER_PURGE);
+
+const RESOLUTIONS: [&str; 4] = ["pending", "investigating", "resolved", "abandoned"];
+const MOST: i64 = 10_000;
+
+fn unknown_letter(letter: Uuid) -> ! {
+    raise(
+        PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+        format!("there is no dead letter {letter}"),
+        "Look for it in agentq.job_dead_letter; its dead_letter_id is not the job_id.",
+    )
+}
+
+#[pg_extern(name = "fn_dead_letter_triage", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn triage_and_resolve(
+    p_dead_letter_id: Option<Uuid>,
+    p_triage_status: Option<&str>,
+    p_triage_note: default!(Option<&str>, "NULL"),
+    p_triaged_by: default!(Option<&str>, "NULL"),
+    p_resolution: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    let resolution = p_resolution.map(|r| r.parse("p_resolution").and_then(resolution).or_raise());
+    triage(p_dead_letter_id, p_triage_status, p_triage_note, p_triaged_by, resolution)
+}
+
+/// `resolution`: assignee, notes and status, checked.
+pub fn triage(
+    letter: Option<Uuid>,
+    status: Option<&str>,
+    note: Option<&str>,
+    by: Option<&str>,
+    resolution: Option<Value>,
+) -> Jsonb {
+    let letter = required("p_dead_letter_id", letter);
+    let status = required("p_triage_status", status);
+    input::one_of("triage status", status, &input::TRIAGE_STATUSES).or_raise();
+    let by = by.map(|by| input::name("p_triaged_by", by, input::LONGEST_NAME).or_raise());
+    let now = timestamp(clock::now());
+    db::answer(|db| {
+        let by = by.map_or_else(db::session_user, str::to_owned);
+        let row = db.run(&TRIAGE, &[letter.into(), status.into(), note.into(), by.into(), now.into()]);
+        if row.is_empty() {
+            unknown_letter(letter)
+        }
+        let answer: Jsonb = row.must_at(1);
+        let Some(resolution) = resolution else { return answer };
+        let args = [letter.into(), Jsonb::from_value(resolution).into(), now.into(), answer.into()];
+        db.run(&RESOLVE, &args).must_at(1)
+    })
+}
+
+fn resolution(value: Value) -> Result<Value, Refusal> {
+    let Value::Object(map) = &value else {
+        return Err(payload::refuse_not_object("p_resolution", "this"));
+    };
+    input::known_options("p_resolution", map.keys(), &["status", "assigned_to", "notes"])?;
+    for (key, given) in map.iter().filter(|(_, given)| !given.is_null()) {
+        let text = given.as_str().ok_or_else(|| {
+            Refusal::new(format!("{key} must be a text, not {given}"), "For example: {\"status\": \"investigating\"}.")
+        })?;
+        match key.as_str() {
+            "status" => input::one_of("resolution status", text, &RESOLUTIONS).map(drop)?,
+            "assigned_to" => input::name("assigned_to", text, input::LONGEST_NAME).map(drop)?,
+            _ => {}
+        }
+    }
+    Ok(value)
+}
+
+/// What a redrive is asked for beside the letters.
+struct Options {
+    limit: i64,
+    /// Jobs per second that become ready; None: all at once, before what is younger.
+    per_second: Option<f64>,
+    /// Also letters that were redriven before.
+    again: bool,
+    /// The new jobs have the steps that the old ones had done, and their checkpoints.
+    keep_steps: bool,
+}
+
+impl Options {
+    fn read(value: Value) -> Result<Options, Refusal> {
+        let Value::Object(map) = &value else {
+            return Err(payload::refuse_not_object("p_options", "this"));
+        };
+        input::known_options("p_options", map.keys(), &["limit", "per_second", "again", "keep_steps"])?;
+        let refuse = |key: &str, value: &Value, hint: &str| {
+            Err(Refusal::new(format!("{key} cannot be {}", agentq_core::error::shown(&value.to_string())), hint))
+        };
+        let mut options = Options { limit: 1_000, per_second: None, again: false, keep_steps: false };
+        match map.get("limit") {
+            None | Some(Value::Null) => {}
+            Some(value) => match value.as_i64().filter(|limit| (1..=MOST).contains(limit)) {
+                Some(limit) => options.limit = limit,
+                None => return refuse("limit", value, "Give a whole number from 1 to 10000."),
+            },
+        }
+        match map.get("per_second") {
+            None | Some(Value::Null) => {}
+            Some(value) => match value.as_f64().filter(|rate| (0.001..=1e6).contains(rate)) {
+                Some(rate) => options.per_second = Some(rate),
+                None => return refuse("per_second", value, "Give a number from 0.001 to 1000000."),
+            },
+        }
+        match map.get("again") {
+            None | Some(Value::Null) => {}
+            Some(Value::Bool(again)) => options.again = *again,
+            Some(value) => return refuse("again", value, "Give true to redrive letters that were redriven before."),
+        }
+        match map.get("keep_steps") {
+            None | Some(Value::Null) => {}
+            Some(Value::Bool(keep)) => options.keep_steps = *keep,
+            Some(value) => return refuse("keep_steps", value, "Give true to go on after the steps that were done."),
+        }
+        Ok(options)
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_dead_letter_redrive(
+    p_dead_letter_id: default!(Option<Uuid>, "NULL"),
+    p_filter: default!(Option<Jsonb>, "NULL"),
+    p_options: default!(Option<Jsonb>, "NULL"),
+) -> Jsonb {
+    answer::if_on(|rules| {
+        let options = p_options.unwrap_or_else(Jsonb::empty_object);
+        let options = options.parse("p_options").and_then(Options::read).or_raise();
+        let now = clock::now();
+        match (p_dead_letter_id, p_filter) {
+            (Some(letter), None) => db::answer(|db| one(db, rules, letter, &options, now)),
+            (None, Some(filter)) => {
+                filter.parse("p_filter").and_then(|f| filter::check("p_filter", &f)).or_raise();
+                db::answer(|db| many(db, rules, filter, &options, now))
+            }
+            _ => Err(Refusal::new(
+                "name one dead letter, or give a filter, but not both or none",
+                "For example: fn_dead_letter_redrive(p_filter => '{\"job_kind\": \"mail.send\"}'); '{}' takes all.",
+            ))
+            .or_raise(),
+        }
+    })
+}
+
+/// A letter to be tried again.
+struct Letter {
+    id: Uuid,
+    job_id: Uuid,
+    redriven_as: Option<Uuid>,
+    job: Jsonb,
+    replay_count: i32,
+    /// When the first job of its line was made; None: somebody wrote the letter by hand.
+    made_at: Option<Micros>,
+}
+
+impl Letter {
+    fn from_row(row: &db::Rows) -> Letter {
+        Letter {
+            id: row.must_at(1),
+            job_id: row.must_at(2),
+            redriven_as: row.get_at(3),
+            job: row.must_at(4),
+            replay_count: row.must_at(5),
+            made_at: row.get_at::<TimestampWithTimeZone>(6).map(TimestampWithTimeZone::into_inner),
+        }
+    }
+
+    /// The job as it is to be enqueued anew: where the first one stood among the others.
+    fn read<'a>(&self, rules: &Rulebook, id: Uuid, at: Option<Micros>) -> Result<NewJob<'a>, Refusal> {
+        let mut job = job_spec::read(rules, id, self.job.container().item())?;
+        job.asked_at = Some(at.or(self.made_at).unwrap_or_else(|| ids::made_at(self.job_id)));
+        job.options.replay_of = Some((self.job_id, self.replay_count + 1));
+        Ok(job)
+    }
+}
+
+fn one(db: &Db, rules: &Rulebook, letter: Uuid, options: &Options, now: Micros) -> Jsonb {
+    let row = db.run(&LETTER, &[letter.into()]);
+    if row.is_empty() {
+        unknown_letter(letter)
+    }
+    let letter = Letter::from_row(&row);
+    if let Some(job_id) = letter.redriven_as.filter(|_| !options.again) {
+        return Jsonb::from_value(json!({
+            "ok": false, "code": "already_redriven", "dead_letter_id": letter.id.to_string(), "job_id": job_id.to_string(),
+            "message": "this letter was redriven before; nothing was done",
+            "hint": "Give p_options => '{\"again\": true}' to redrive it once more.",
+        }));
+    }
+    if options.keep_steps {
+        has_steps_to_keep(db, &letter).or_raise();
+    }
+    let job = letter.read(rules, ids::new_id(), None).or_raise();
+    let fates = batch::settle(vec![Ok(job)]);
+    mark(db, &[(letter.id, letter.job_id)], &fates, options.keep_steps, now);
+    let (code, job_id) = match &fates[0] {
+        Fate::Duplicate(id) => ("duplicate", id),
+        Fate::Enqueued(id) => ("redriven", id),
+        Fate::Refused(refusal) => Err(refusal.clone()).or_raise(),
+    };
+    Jsonb::from_value(json!({
+        "ok": code == "redriven", "code": code, "dead_letter_id": letter.id.to_string(),
+        "job_id": job_id.to_string(), "replay_of": letter.job_id.to_string(),
+    }))
+}
+
+fn many(db: &Db, rules: &Rulebook, filter: Jsonb, options: &Options, now: Micros) -> Jsonb {
+    let mut letters = Vec::new();
+    db.run(&LETTERS, &[filter.into(), (options.limit + 1).into(), options.again.into()])
+        .each(|row| letters.push(Letter::from_row(row)));
+    let more = letters.len() as i64 > options.limit;
+    letters.truncate(options.limit as usize);
+    let at = |number: usize| Some(now + (number as f64 / options.per_second? * 1e6) as i64);
+    let jobs = letters.iter().zip(new_ids()).enumerate();
+    let read = |(number, (letter, id)): (usize, (&Letter, Uuid))| {
+        if options.keep_steps {
+            has_steps_to_keep(db, letter)?;
+        }
+        letter.read(rules, id, at(number))
+    };
+    let fates = batch::settle(jobs.map(read).collect());
+    let ids: Vec<(Uuid, Uuid)> = letters.iter().map(|letter| (letter.id, letter.job_id)).collect();
+    mark(db, &ids, &fates, options.keep_steps, now);
+    let told = letters.iter().zip(&fates).map(|(letter, fate)| {
+        let mut told = json!({"dead_letter_id": letter.id.to_string(), "replay_of": letter.job_id.to_string()});
+        match fate {
+            Fate::Refused(refusal) => {
+                told["code"] = json!("refused");
+                told["reason"] = json!(refusal.message);
+            }
+            Fate::Duplicate(id) | Fate::Enqueued(id) => {
+                told["code"] = json!(if matches!(fate, Fate::Enqueued(_)) { "redriven" } else { "duplicate" });
+                told["job_id"] = json!(id.to_string());
+            }
+        }
+        told
+    });
+    let told: Vec<Value> = told.collect();
+    let count = |code: &str| told.iter().filter(|told| told["code"] == code).count();
+    let (redriven, duplicates, refused) = (count("redriven"), count("duplicate"), count("refused"));
+    Jsonb::from_value(json!({
+        "ok": true, "code": "redriven", "redriven": redriven, "duplicates": duplicates, "refused": refused,
+        "more": more, "jobs": told,
+    }))
+}
+
+/// Steps are kept with their job: where that has been removed, there are none to go on from, and what must not be done
+/// twice would be. The job is locked, so that a purge leaves it alone.
+fn has_steps_to_keep(db: &Db, letter: &Letter) -> Result<(), Refusal> {
+    if db.run(&DONE_LOCK, &[letter.job_id.into()]).is_empty() {
+        return Err(Refusal::new(
+            format!("job {} of this letter was removed, and its steps with it", letter.job_id),
+            "Redrive it without keep_steps, if it may begin anew.",
+        ));
+    }
+    Ok(())
+}
+
+/// Writes down, and tells, which letters have become which jobs.
+fn mark(db: &Db, letters: &[(Uuid, Uuid)], fates: &[Fate], keep_steps: bool, now: Micros) {
+    let (mut ids, mut jobs) = (Vec::new(), Vec::new());
+    for ((letter, of), fate) in letters.iter().zip(fates) {
+        if let Fate::Enqueued(job) = fate {
+            ids.push(*letter);
+            jobs.push(*job);
+            if keep_steps {
+                replay::take_over_all(db, *of, *job, now);
+            }
+            let what = json!({"dead_letter_id": letter.to_string(), "replay_of": of.to_string()});
+            events::emit(db, "job.redriven", &job.to_string(), what, now);
+        }
+    }
+    if !ids.is_empty() {
+        db.run(&REDRIVEN, &[ids.into(), jobs.into(), timestamp(now).into(), db::session_user().into()]);
+    }
+}
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_dead_letter_purge(
+    p_older_than: Option<pgrx::datum::Interval>,
+    p_filter: default!(Option<Jsonb>, "NULL"),
+    p_limit: default!(Option<i32>, "10000"),
+) -> Jsonb {
+    answer::if_on(|_| {
+        let before = moment_before(required("p_older_than", p_older_than)).or_raise();
+        let limit = input::purge_limit(required("p_limit", p_limit)).or_raise();
+        if let Some(filter) = p_filter {
+            filter.parse("p_filter").and_then(|f| filter::check("p_filter", &f)).or_raise();
+        }
+        let args = [timestamp(before).into(), p_filter.into(), i64::from(limit).into()];
+        db::answer(|db| db.run(&LETTER_PURGE, &args).must_at(1))
+    })
+}

@@ -1,0 +1,5 @@
+//! Work that is done once more, as a new job: dead letters that people redrive, and finished jobs that they replay.
+
+mod dead_letters;
+mod filter;
+pub mod replay;

@@ -1,0 +1,39 @@
+-- name: replay_lock(job_id uuid)
+WITH letter AS (
+    SELECT dead_letter_id FROM agentq.job_dead_letter WHERE job_id = $1 FOR UPDATE
+)
+SELECT d.job_id FROM agentq.job_done d WHERE d.job_id = $1 AND (SELECT count(*) FROM letter) >= 0 FOR UPDATE
+
+-- name: replay_document(job_id uuid)
+SELECT jsonb_strip_nulls(jsonb_build_object('job_kind', j.job_kind, 'idempotency_key', j.idempotency_key,
+           'actor', j.actor, 'source_ref', j.source_ref, 'target_ref', j.target_ref, 'payload_ref', j.payload_ref,
+           'priority', j.priority, 'max_attempts', j.max_attempts, 'run_id', j.run_id, 'queue', q.queue,
+           'external_effects', j.external_effects, 'limit_keys', CASE WHEN to_jsonb(j)->'limit_weights' IS DISTINCT FROM 'null' AND to_jsonb(j) ? 'limit_weights'
+            THEN (SELECT jsonb_object_agg(k.key, w.weight) FROM unnest(j.limit_keys) WITH ORDINALITY AS k (key, number)
+                  JOIN jsonb_array_elements(to_jsonb(j)->'limit_weights') WITH ORDINALITY AS w (weight, number) USING (number)) ELSE to_jsonb(j.limit_keys) END,
+        'ordering_key', j.ordering_key, 'cost', to_jsonb(j)->'cost', 'fairness_key', to_jsonb(j)->'fairness_key', 'requires', to_jsonb(j)->'requires'))
+       || jsonb_build_object('payload_json', j.payload_json),
+       v.state, coalesce(j.replay_count, 0), j.external_effects IS TRUE, c.checkpoint
+FROM agentq.job j
+JOIN agentq.queue q ON q.queue_id = j.queue_id
+JOIN agentq.job_queue v ON v.job_id = j.job_id
+LEFT JOIN agentq.job_checkpoint c ON c.job_id = j.job_id
+WHERE j.job_id = $1
+FOR UPDATE OF j
+
+-- name: replayed(job_id uuid, id uuid, replays int4, now timestamptz)
+WITH letter AS (
+    UPDATE agentq.job_dead_letter
+    SET redriven_as = $2, redriven_at = $4, triage_status = 'manual_replay',
+        resolution_status = 'resolved', resolved_at = coalesce(resolved_at, $4),
+        settings = settings || jsonb_build_object('replay_count', $3)
+    WHERE job_id = $1
+)
+UPDATE agentq.job SET replay_count = $3 WHERE job_id = $1
+
+-- name: checkpoint_of(from uuid)
+SELECT checkpoint, saved_at FROM agentq.job_checkpoint WHERE job_id = $1
+
+-- name: checkpoint(to uuid, now timestamptz, sonb jsonb)
+INSERT INTO agentq.job_checkpoint (job_id, saved_at, checkpoint) VALUES ($1, $2, $3)
+ON CONFLICT (job_id) DO UPDATE SET saved_at = excluded.saved_at, checkpoint = excluded.checkpoint

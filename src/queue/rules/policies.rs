@@ -1,0 +1,140 @@
+//! What the tables `error_class` and `retry_policy` say: which errors are worth another try, and when it comes.
+
+use agentq_core::error_class::{self, normal};
+use agentq_core::retry::{Backoff, Policy, Shape};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::HashMap;
+
+#[derive(Default)]
+pub struct Policies {
+    classes: HashMap<String, Class>,
+    by_kind: HashMap<String, Row>,
+    by_queue: HashMap<String, Row>,
+    default: Option<Row>,
+}
+
+/// A class of errors as the table has it.
+#[derive(Clone, Debug)]
+pub struct Class {
+    pub name: String,
+    pub retryable: bool,
+    /// Whether the table has it.
+    pub known: bool,
+}
+
+#[derive(Deserialize)]
+pub struct ClassRow {
+    error_class: String,
+    retryable: bool,
+    aliases: Vec<String>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+pub struct Row {
+    scope: String,
+    name: String,
+    max_attempts: Option<i32>,
+    backoff: Option<String>,
+    seconds: Option<f64>,
+    multiplier: Option<f64>,
+    max_seconds: Option<f64>,
+    delays: Option<Vec<f64>>,
+    jitter: Option<f64>,
+    retryable: Option<Vec<String>>,
+    non_retryable: Option<Vec<String>>,
+    requires_idempotency_key: Option<bool>,
+}
+
+impl Policies {
+    pub fn new(classes: Vec<ClassRow>, rows: Vec<Row>) -> Policies {
+        let mut policies = Policies::default();
+        // Names after aliases: a class goes before an alias of another.
+        for row in &classes {
+            let class = Class { name: row.error_class.clone(), retryable: row.retryable, known: true };
+            policies.classes.extend(row.aliases.iter().map(|alias| (normal(alias), class.clone())));
+        }
+        for row in classes {
+            let class = Class { name: row.error_class.clone(), retryable: row.retryable, known: true };
+            policies.classes.insert(normal(&row.error_class), class);
+        }
+        for row in rows {
+            match row.scope.as_str() {
+                "kind" => drop(policies.by_kind.insert(row.name.clone(), row)),
+                "queue" => drop(policies.by_queue.insert(row.name.clone(), row)),
+                _ => policies.default = Some(row),
+            }
+        }
+        policies
+    }
+
+    /// The class of this name. One that the table does not know is worth another try.
+    pub fn class(&self, name: Option<&str>) -> Class {
+        let name = normal(name.unwrap_or(error_class::UNKNOWN));
+        let known = self.classes.get(&name).cloned();
+        known.unwrap_or(Class { name, retryable: true, known: false })
+    }
+
+    /// What holds for a job: the first that says something, from the narrowest on.
+    fn first<'a, T>(&'a self, queue: &str, kind: &str, says: impl Fn(&'a Row) -> Option<T>) -> Option<T> {
+        [self.by_kind.get(kind), self.by_queue.get(queue), self.default.as_ref()].into_iter().flatten().find_map(says)
+    }
+
+    /// Attempts of a job that names none, as far as its kind or its queue have a policy.
+    pub fn narrow_max_attempts(&self, queue: &str, kind: &str) -> Option<i32> {
+        [self.by_kind.get(kind), self.by_queue.get(queue)].into_iter().flatten().find_map(|row| row.max_attempts)
+    }
+
+    /// Attempts of a job that names none, where neither its kind nor its queue has a policy.
+    pub fn default_max_attempts(&self) -> Option<i32> {
+        self.default.as_ref()?.max_attempts
+    }
+
+    pub fn requires_key(&self, queue: &str, kind: &str) -> bool {
+        self.first(queue, kind, |row| row.requires_idempotency_key).unwrap_or(false)
+    }
+
+    /// Whether a policy, as it is or with this changed, would have a list of waits without any.
+    pub fn lacks_delays(&self, scope: &str, name: &str, change: &Value) -> bool {
+        let row = match scope {
+            "kind" => self.by_kind.get(name),
+            "queue" => self.by_queue.get(name),
+            _ => self.default.as_ref(),
+        };
+        let backoff = match change.get("backoff") {
+            Some(given) => given.as_str(),
+            None => row.and_then(|row| row.backoff.as_deref()),
+        };
+        let delays = match change.get("delays") {
+            Some(given) => given.as_array().is_some_and(|list| !list.is_empty()),
+            None => row.is_some_and(|row| row.delays.is_some()),
+        };
+        backoff == Some("list") && !delays
+    }
+
+    fn backoff(&self, queue: &str, kind: &str, base_seconds: i64) -> Backoff {
+        let shape = match self.first(queue, kind, |row| row.backoff.as_deref()) {
+            Some("fixed") => Shape::Fixed,
+            Some("linear") => Shape::Linear,
+            Some("exponential") => Shape::Exponential(self.first(queue, kind, |row| row.multiplier).unwrap_or(2.0)),
+            Some("quartic") => Shape::Quartic,
+            Some("list") => Shape::List(self.first(queue, kind, |row| row.delays.clone()).unwrap_or_default()),
+            _ => Shape::Doubling,
+        };
+        Backoff {
+            shape,
+            seconds: self.first(queue, kind, |row| row.seconds).unwrap_or(base_seconds as f64),
+            cap: self.first(queue, kind, |row| row.max_seconds),
+            jitter: self.first(queue, kind, |row| row.jitter).unwrap_or_default(),
+        }
+    }
+
+    pub fn policy(&self, queue: &str, kind: &str, base_seconds: i64) -> Policy {
+        let named = |classes: &Vec<String>| classes.iter().map(|name| self.class(Some(name)).name).collect();
+        Policy {
+            backoff: self.backoff(queue, kind, base_seconds),
+            retryable: self.first(queue, kind, |row| row.retryable.as_ref()).map(named),
+            non_retryable: self.first(queue, kind, |row| row.non_retryable.as_ref()).map(named).unwrap_or_default(),
+        }
+    }
+}

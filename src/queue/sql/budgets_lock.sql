@@ -1,1 +1,0 @@
-SELECT limit_key FROM agentq.budget ORDER BY limit_key, unit, period FOR UPDATE

@@ -1,1 +1,0 @@
-SELECT checkpoint, saved_at FROM agentq.job_checkpoint WHERE job_id = $1

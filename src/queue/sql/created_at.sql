@@ -1,1 +1,0 @@
-SELECT created_at FROM agentq.job WHERE job_id = $1

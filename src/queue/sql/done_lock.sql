@@ -1,1 +1,0 @@
-SELECT job_id FROM agentq.job_done WHERE job_id = $1 FOR UPDATE

@@ -1,1 +1,0 @@
-INSERT INTO agentq.job_waiting (scheduled_at, job_id) VALUES ($1, $2)

@@ -1,1 +1,0 @@
-SELECT state FROM agentq.job_queue WHERE job_id = $1

@@ -1,1 +1,0 @@
-DELETE FROM agentq.limit_rule WHERE limit_key = $1 RETURNING 1

@@ -1,1 +1,0 @@
-SELECT true FROM agentq.job_order WHERE queue_id = $1 AND ordering_key = $2 FOR SHARE

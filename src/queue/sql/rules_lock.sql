@@ -1,1 +1,0 @@
-SELECT limit_key FROM agentq.limit_rule ORDER BY limit_key FOR UPDATE

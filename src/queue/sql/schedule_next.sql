@@ -1,1 +1,0 @@
-SELECT min(next_fire_at) FROM agentq.schedule WHERE paused_at IS NULL

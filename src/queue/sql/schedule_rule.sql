@@ -1,1 +1,0 @@
-SELECT cron, timezone FROM agentq.schedule WHERE schedule = $1 FOR UPDATE

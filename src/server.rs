@@ -1,0 +1,152 @@
+//! What the server knows of itself, of this session and of its transaction: plain values that are only read.
+
+#![allow(unsafe_code, reason = "reading variables of the server's")]
+
+use pgrx::pg_sys;
+use std::ffi::{CStr, CString};
+
+/// The database of this session.
+pub fn my_database() -> u32 {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::MyDatabaseId }.to_u32()
+}
+
+/// The number of this session among all that the server can have.
+pub fn my_backend() -> usize {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::MyBackendId as usize }
+}
+
+/// How many sessions the server can have.
+pub fn most_backends() -> usize {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::MaxBackends as usize }
+}
+
+/// The process of this session.
+pub fn my_pid() -> i32 {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::MyProcPid }
+}
+
+/// The place of this process in the server's list of processes. A process that runs our code has one.
+pub fn my_process_number() -> i32 {
+    // SAFETY: a plain variable of the server's, which points at the entry of this process.
+    unsafe { (*pg_sys::MyProc).pgprocno }
+}
+
+/// Whether a process with this pid belongs to the server.
+pub fn has_process(pid: i32) -> bool {
+    // SAFETY: looks the pid up among the server's processes.
+    pid != 0 && unsafe { !pg_sys::BackendPidGetProc(pid).is_null() }
+}
+
+/// Whether this process is a background worker, and not the session of a caller.
+pub fn is_background_worker() -> bool {
+    // SAFETY: a plain flag of the server's.
+    unsafe { pg_sys::IsBackgroundWorker }
+}
+
+/// Whether the server is loading its preloaded libraries, which is when it hands out shared memory.
+pub fn is_preloading() -> bool {
+    // SAFETY: a plain flag of the server's.
+    unsafe { pg_sys::process_shared_preload_libraries_in_progress }
+}
+
+/// Whether the script of an extension runs.
+pub fn is_creating_extension() -> bool {
+    // SAFETY: a plain flag of the server's.
+    unsafe { pg_sys::creating_extension }
+}
+
+/// Whether this server only replays what another one writes.
+pub fn is_on_standby() -> bool {
+    // SAFETY: reads a state of the server.
+    unsafe { pg_sys::RecoveryInProgress() }
+}
+
+/// The number with which the cluster was made.
+pub fn system_identifier() -> u64 {
+    // SAFETY: reads what the server was made with.
+    unsafe { pg_sys::GetSystemIdentifier() }
+}
+
+/// Whether a database with this id exists.
+pub fn has_database(id: u32) -> bool {
+    let (key, none) = (pg_sys::Datum::from(pg_sys::Oid::from_u32(id)), pg_sys::Datum::from(0));
+    // SAFETY: looks an id up among the server's databases.
+    unsafe { pg_sys::SearchSysCacheExists(pg_sys::SysCacheIdentifier::DATABASEOID as i32, key, none, none, none) }
+}
+
+/// Whether this transaction keeps one snapshot, and so may not see what others have committed.
+pub fn has_fixed_snapshot() -> bool {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
+/// Whether this transaction may not write.
+pub fn is_read_only() -> bool {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::XactReadOnly }
+}
+
+/// Whether the caller has opened a transaction, and so decides when it ends.
+pub fn is_in_transaction_block() -> bool {
+    // SAFETY: reads the state of the transaction.
+    unsafe { pg_sys::IsTransactionBlock() }
+}
+
+/// The innermost subtransaction that is open.
+pub fn subtransaction() -> pg_sys::SubTransactionId {
+    // SAFETY: reads a number of the transaction.
+    unsafe { pg_sys::GetCurrentSubTransactionId() }
+}
+
+/// Up to where in the log this transaction has written; 0: it has written nothing.
+pub fn written_to() -> pg_sys::XLogRecPtr {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::XactLastRecEnd }
+}
+
+/// The time zone of this session. Time zones live as long as the session.
+pub fn time_zone() -> *mut pg_sys::pg_tz {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::session_timezone }
+}
+
+/// The role whose rights are in force.
+pub fn current_role() -> pg_sys::Oid {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::GetUserId() }
+}
+
+/// The role that opened the session.
+pub fn session_role() -> pg_sys::Oid {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::GetSessionUserId() }
+}
+
+/// The id of a role, if the server has it.
+pub fn role_id(name: &str) -> Option<pg_sys::Oid> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: looks the name up.
+    Some(unsafe { pg_sys::get_role_oid(name.as_ptr(), true) }).filter(|id| *id != pg_sys::InvalidOid)
+}
+
+/// The name of a role that exists.
+pub fn role_name(role: pg_sys::Oid) -> String {
+    // SAFETY: the server answers with a text that ends in NUL, in memory of the caller's context.
+    unsafe { CStr::from_ptr(pg_sys::GetUserNameFromId(role, false)) }.to_string_lossy().into_owned()
+}
+
+/// Whether a role has the rights of another.
+pub fn is_member(member: pg_sys::Oid, role: pg_sys::Oid) -> bool {
+    // SAFETY: looks the roles up.
+    unsafe { pg_sys::is_member_of_role(member, role) }
+}
+
+/// Whether a role is a superuser.
+pub fn is_superuser(role: pg_sys::Oid) -> bool {
+    // SAFETY: looks the role up.
+    unsafe { pg_sys::superuser_arg(role) }
+}
