@@ -1,15 +1,21 @@
-//! The documents are true: their SQL and Python runs as printed, and their links lead somewhere.
+//! The documents are true: their SQL and Python runs as printed, and runs again, their links lead somewhere, and
+//! their lists are whole.
 
-use crate::programs::{connected, program, run};
-use agentq_tests::{database, project_root};
+use crate::programs::{Ended, connected, program, run};
+use agentq_tests::{Database, database, project_root};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const PYTHON: &str = "/usr/bin/python3";
 /// A block that begins with this line is shown but not run: it would stop the server, for example.
 const NOT_RUN: &str = "-- not run";
-/// So many of them at most, or the documents would soon be fiction.
+/// At most this many blocks are not run, or the documents would soon be fiction.
 const FEW: usize = 5;
+/// Each document runs as often as this in one database: a reader who pastes it again gets no error.
+const RUNS: [&str; 2] = ["the first time", "the second time"];
+/// The front page has at most this many lines.
+const FRONT_PAGE: usize = 130;
 
 struct Document {
     /// Its path from the root of the project.
@@ -93,19 +99,48 @@ impl Document {
     }
 }
 
-#[test]
-fn the_sql_of_every_document_runs_as_printed() {
+/// The unfinished jobs of a database. The engine has some seconds to end what it is at.
+fn left_behind(db: &Database<'_>) -> Vec<String> {
+    let mut session = db.session();
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let left = session.texts("SELECT job_kind || ' ' || state FROM agentq.job_queue WHERE finished_at IS NULL");
+        if left.is_empty() || Instant::now() > until {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Runs the blocks of a language of every document, each document twice in a database of its own. Fails with the names
+/// of the documents that failed or left jobs behind, which a later run would meet, and at which run.
+fn run_every_document(language: &str, interpret: impl Fn(&Database<'_>, &str) -> Ended) {
     let mut failures = Vec::new();
     for document in documents() {
-        let Some(script) = document.program("sql") else { continue };
+        let Some(script) = document.program(language) else { continue };
         let db = database();
-        let ended = run(program("psql", &db).args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]), script.as_bytes());
-        if !ended.ok {
-            failures.push(format!("{}:\n{}", document.name, ended.stderr));
+        for time in RUNS {
+            let ended = interpret(&db, &script);
+            if !ended.ok {
+                failures.push(format!("{}, {time}:\n{}", document.name, ended.stderr));
+                break;
+            }
+            let left = left_behind(&db);
+            if !left.is_empty() {
+                failures.push(format!("{}, {time}: it leaves jobs behind: {left:?}", document.name));
+                break;
+            }
         }
         db.assert_sound();
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_sql_of_every_document_runs_as_printed_and_again_in_the_same_database() {
+    run_every_document("sql", |db, script| {
+        run(program("psql", db).args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]), script.as_bytes())
+    });
 }
 
 #[test]
@@ -121,27 +156,19 @@ fn the_readme_shows_sql_and_hardly_a_block_is_not_run() {
 }
 
 #[test]
-fn the_python_of_every_document_runs_as_printed() {
+fn the_python_of_every_document_runs_as_printed_and_again_in_the_same_database() {
     let psycopg = Command::new(PYTHON).args(["-I", "-c", "import psycopg"]).output();
     assert!(
         psycopg.is_ok_and(|output| output.status.success()),
         "{PYTHON} has no psycopg 3: install the Debian package python3-psycopg, or run scripts/bootstrap --test"
     );
-    let mut failures = Vec::new();
-    for document in documents() {
-        let Some(script) = document.program("python") else { continue };
-        let db = database();
+    run_every_document("python", |db, script| {
         // A loop that does not end must not hang the tests.
         let mut python = Command::new("timeout");
         python.args(["120", PYTHON, "-I", "-"]);
-        connected(&mut python, &db);
-        let ended = run(&mut python, script.as_bytes());
-        if !ended.ok {
-            failures.push(format!("{}:\n{}", document.name, ended.stderr));
-        }
-        db.assert_sound();
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+        connected(&mut python, db);
+        run(&mut python, script.as_bytes())
+    });
 }
 
 /// The targets of the links in a document, outside its blocks.
@@ -170,7 +197,7 @@ fn anchors(path: &Path) -> Vec<String> {
 #[test]
 fn every_link_within_the_project_leads_somewhere() {
     let mut broken = Vec::new();
-    for document in documents_in(&["", "docs", "docs/decisions"]) {
+    for document in documents_in(&["", "docs", "docs/decisions", "benches", "benches/peers", "torture"]) {
         let own = project_root().join(&document.name);
         for link in links(&document) {
             if ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme)) {
@@ -204,4 +231,57 @@ fn every_proof_that_a_document_names_is_a_module_of_the_tests() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Finds the row about a file in the tables of a list, as its cells.
+fn rows_of(list: &Document) -> impl Fn(&str) -> Option<Vec<String>> {
+    let rows: Vec<Vec<String>> = list
+        .text
+        .lines()
+        .filter(|line| line.starts_with("| ["))
+        .map(|line| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect())
+        .collect();
+    move |file| rows.iter().find(|cells| cells[0].ends_with(&format!("]({file})"))).cloned()
+}
+
+/// The names of the Markdown files in a folder, without its list.
+fn pages_beside(folder: &str) -> (Document, Vec<String>) {
+    let (lists, pages): (Vec<_>, Vec<_>) =
+        documents_in(&[folder]).into_iter().partition(|document| document.name.ends_with("/README.md"));
+    let names = pages.iter().filter_map(|page| page.name.rsplit('/').next()).map(str::to_owned).collect();
+    (lists.into_iter().next().unwrap_or_else(|| panic!("{folder} has no README.md")), names)
+}
+
+#[test]
+fn every_page_is_in_the_list_of_documents_with_what_it_gives() {
+    let (list, pages) = pages_beside("docs");
+    let row = rows_of(&list);
+    let missing: Vec<_> =
+        pages.iter().filter(|page| row(page).is_none_or(|cells| cells.get(1).is_none_or(String::is_empty))).collect();
+    assert!(missing.is_empty(), "docs/README.md does not say what these give: {missing:?}");
+}
+
+#[test]
+fn every_decision_is_in_the_list_of_decisions_with_its_status() {
+    let (list, pages) = pages_beside("docs/decisions");
+    let row = rows_of(&list);
+    let known = ["accepted", "amended by [", "superseded by ["];
+    let missing: Vec<_> = pages
+        .iter()
+        .filter(|page| {
+            let cells = row(page).unwrap_or_default();
+            let [number, decision, status] = cells.as_slice() else { return true };
+            let is_its_own = number.starts_with(&format!("[{}]", &page[..4]));
+            !is_its_own || decision.is_empty() || !known.iter().any(|word| status.starts_with(word))
+        })
+        .collect();
+    assert!(missing.is_empty(), "docs/decisions/README.md has no number, decision and status of these: {missing:?}");
+}
+
+#[test]
+fn the_front_page_is_short() {
+    let documents = documents();
+    let readme = documents.iter().find(|document| document.name == "README.md").expect("a README.md");
+    let lines = readme.text.lines().count();
+    assert!(lines <= FRONT_PAGE, "README.md has {lines} lines, {} too many", lines - FRONT_PAGE);
 }

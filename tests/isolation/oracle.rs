@@ -46,9 +46,9 @@ impl Exception {
             Exception::Skipped => "It takes what nobody has locked, and does not wait for the rest.",
             Exception::StillEnqueued => "Nobody ends a job on behalf of all while another is being put behind it.",
             Exception::WokenLater => {
-                "The signal is given, and the job woken by the chore `clean_flow`: the sender does not wait."
+                "The sender delivers the signal and does not wait. The chore `clean_flow` wakes the job."
             }
-            Exception::SamePosition => "Both are begun at once, and so share their position.",
+            Exception::SamePosition => "Both begin at once, and so share their position.",
         }
     }
 }
