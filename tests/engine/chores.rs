@@ -1,7 +1,7 @@
 //! What the chores do by themselves.
 
-use crate::helpers::{database, eventually, hurry, id, shared};
-use agentq_tests::json;
+use agentq_tests::engine::{database, hurry, shared};
+use agentq_tests::{eventually, id, json};
 
 #[test]
 fn expired_leases_are_recovered_and_extended_ones_are_not() {

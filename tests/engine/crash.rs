@@ -1,7 +1,8 @@
 //! kill -9 under load: of the engine's worker, of a claiming session, of the whole server.
 
-use crate::helpers::{Stop, engine_cluster, eventually, running, worker_pid};
-use agentq_tests::{Cluster, Database};
+use agentq_tests::engine::{engine_cluster, running, worker_pid};
+use agentq_tests::process::RaiseAtEnd;
+use agentq_tests::{Cluster, Database, eventually};
 use postgres::{Client, NoTls};
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -70,7 +71,7 @@ fn survives(cluster: &mut Cluster, database: &str, disturb: impl FnOnce(&mut Clu
             let load = &load;
             scope.spawn(move || load.work(name));
         }
-        let _stop = Stop(&stop);
+        let _stop = RaiseAtEnd(&stop);
         std::thread::sleep(Duration::from_millis(1500));
         disturb(cluster);
         std::thread::sleep(Duration::from_millis(1500));

@@ -3,8 +3,8 @@
 mod deferred;
 mod escape;
 
-use crate::helpers::{database, eventually, id};
-use agentq_tests::{Database, Session, json};
+use agentq_tests::engine::database;
+use agentq_tests::{Database, Session, eventually, id, json};
 
 /// A role of this database, with a table it may write to.
 fn with_role(db: &Database<'_>) -> (Session, String) {

@@ -1,7 +1,8 @@
 //! The launcher: which databases have an engine, and how it comes and goes.
 
-use crate::helpers::{Stop, database, engine_cluster, eventually, mode, running, shared, worker_pid};
-use agentq_tests::{Cluster, Database, Options, project_root};
+use agentq_tests::engine::{database, engine_cluster, mode, running, shared, worker_pid};
+use agentq_tests::process::RaiseAtEnd;
+use agentq_tests::{Cluster, Database, Options, eventually, project_root};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -83,7 +84,7 @@ fn the_engine_goes_with_the_extension_and_comes_back_with_it_under_load() {
                 }
             });
         }
-        let _stop = Stop(&stop);
+        let _stop = RaiseAtEnd(&stop);
         let mut s = db.session();
         for _ in 0..4 {
             let before = worker_pid(&mut s);

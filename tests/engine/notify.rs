@@ -1,6 +1,6 @@
 //! What listeners hear.
 
-use crate::helpers::database;
+use agentq_tests::engine::database;
 use agentq_tests::{Session, Value};
 use postgres::fallible_iterator::FallibleIterator;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Schedules: when they fire, and that no slot is fired twice or lost.
 
-use crate::helpers::{database, engine_cluster, eventually, running};
-use agentq_tests::{Database, Session, json};
+use agentq_tests::engine::{database, engine_cluster, running};
+use agentq_tests::{Database, Session, eventually, json};
 
 /// The slots for which a job was enqueued, oldest first.
 fn slots(s: &mut Session) -> Vec<String> {

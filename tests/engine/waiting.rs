@@ -1,7 +1,7 @@
 //! Claims that wait inside the server.
 
-use crate::helpers::{database, eventually, id};
-use agentq_tests::{Cluster, Database, Options, Session, Value};
+use agentq_tests::engine::database;
+use agentq_tests::{Cluster, Database, Options, Session, Value, eventually, id};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -250,7 +250,7 @@ fn a_due_job_that_cannot_be_moved_keeps_nobody_busy() {
     let pid = s.text("SELECT pg_backend_pid()");
     let claim = std::thread::spawn(move || s.call("fn_job_claim('w', 'x', p_wait => '4 s')"));
     std::thread::sleep(Duration::from_millis(1200));
-    let worker = crate::helpers::worker_pid(&mut db.session());
+    let worker = agentq_tests::engine::worker_pid(&mut db.session());
     let before = used(&pid) + used(&worker);
     std::thread::sleep(Duration::from_secs(2));
     let after = used(&pid) + used(&worker);

@@ -1,8 +1,8 @@
 //! The live feed: the engine seals what is committed, and tells listeners.
 
-use crate::engine::{database, engine_cluster, eventually, running};
 use crate::{assert_sound, each, emit};
-use agentq_tests::{Session, Value};
+use agentq_tests::engine::{database, engine_cluster, running};
+use agentq_tests::{Session, Value, eventually};
 use postgres::fallible_iterator::FallibleIterator;
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,8 @@
 //! Places in the log: each committed event gets one, none is left out, none comes later.
 
-use crate::engine::engine_cluster;
-use crate::helpers::expect;
 use crate::{assert_sound, each, emit, seal};
-use agentq_tests::{Cluster, Options, database};
+use agentq_tests::engine::engine_cluster;
+use agentq_tests::{Cluster, Options, database, expect};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -157,10 +156,10 @@ fn a_sealer_does_not_pass_over_what_its_own_transaction_writes_later() {
 fn the_engine_goes_on_after_a_restart_with_what_was_not_sealed() {
     let mut cluster = engine_cluster("events-restart", &[]);
     let name = {
-        let db = crate::engine::running(cluster.database());
+        let db = agentq_tests::engine::running(cluster.database());
         let mut s = db.session();
         emit(&mut s, "first", "x");
-        crate::helpers::eventually("it has its place", || s.count("agentq.event_log") == 1);
+        agentq_tests::eventually("it has its place", || s.count("agentq.event_log") == 1);
         s.call("fn_engine_chore_set('seal_events', p_enabled => false)");
         emit(&mut s, "second", "x");
         s.call("fn_engine_chore_set('seal_events', p_enabled => true)");
@@ -172,7 +171,7 @@ fn the_engine_goes_on_after_a_restart_with_what_was_not_sealed() {
     let mut s = cluster.session(&name);
     // The first call in a database tells the launcher of it.
     s.call("fn_config_get('queue.worker.enabled')");
-    crate::helpers::eventually("the second has its place", || s.count("agentq.event_log") == 2);
+    agentq_tests::eventually("the second has its place", || s.count("agentq.event_log") == 2);
     assert_sound(&mut s);
 }
 

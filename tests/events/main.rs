@@ -9,23 +9,13 @@ mod read;
 mod restore;
 mod verify;
 
-#[path = "../engine/helpers.rs"]
-#[allow(dead_code, reason = "shared with the tests of other rooms")]
-mod engine;
-#[path = "../queue/helpers.rs"]
-#[allow(dead_code, reason = "shared with the tests of other rooms")]
-mod helpers;
-#[path = "../house/programs.rs"]
-#[allow(dead_code, reason = "shared with the tests of other rooms")]
-mod programs;
-
-use agentq_tests::{Session, Value};
+use agentq_tests::{Session, Value, expect, text};
 
 /// Writes an event and returns its id.
 #[track_caller]
 fn emit(s: &mut Session, kind: &str, subject: &str) -> String {
-    let answer = helpers::expect(s, "emitted", &format!("fn_event_emit('{kind}', '{subject}')"));
-    helpers::text(&answer, "event_id")
+    let answer = expect(s, "emitted", &format!("fn_event_emit('{kind}', '{subject}')"));
+    text(&answer, "event_id")
 }
 
 /// Gives every committed event its place.

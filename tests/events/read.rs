@@ -1,8 +1,7 @@
 //! Reading the log: filters, limits, and waiting for what comes.
 
-use crate::helpers::{expect, refuse, refused};
 use crate::{each, emit};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, database, expect, json, refuse, refused};
 use std::time::{Duration, Instant};
 
 const MISSION: &str = "0190c1d2-0000-7000-8000-00000000000a";

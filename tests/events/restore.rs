@@ -1,10 +1,9 @@
 //! Dumps take events, their partitions and their log along, into another server or the same one.
 
-use crate::engine::{engine_cluster, eventually, running};
-use crate::helpers::expect;
-use crate::programs::{must_run, plain_database, program};
 use crate::{assert_sound, each, emit, seal};
-use agentq_tests::{Cluster, Database, Session, database, shared_cluster};
+use agentq_tests::engine::{engine_cluster, running};
+use agentq_tests::programs::{must_run, plain_database, program};
+use agentq_tests::{Cluster, Database, Session, database, eventually, expect, shared_cluster};
 
 /// Events in partitions and in the rest, sealed and not sealed, of both classes.
 fn fill(s: &mut Session) {

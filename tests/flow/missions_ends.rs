@@ -1,8 +1,7 @@
 //! The ends of steps and missions: failures, branches, time-outs, and every way in which a job ends.
 
 use super::{assert_whole, claim, done, failed, start, status, steps, template, work_off};
-use crate::helpers::{expect, id};
-use agentq_tests::{database, json};
+use agentq_tests::{database, expect, id, json};
 
 #[test]
 fn every_way_in_which_a_job_ends_ends_its_step() {

@@ -1,8 +1,7 @@
 //! Two sessions at once.
 
 use super::{assert_whole, claim, start, status, steps, template, work_off};
-use crate::helpers::{expect, id, until_someone_waits};
-use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use agentq_tests::{Cluster, Options, Session, Value, database, expect, id, json, until_someone_waits};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 

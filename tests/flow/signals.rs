@@ -1,8 +1,10 @@
 //! Signals: none is lost, each is taken once.
 
-use crate::helpers::{attempts, claimed, eventually, expect, id, refused, token, until_someone_waits};
 use crate::steps::{crash, held};
-use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use agentq_tests::{
+    Cluster, Options, Session, Value, attempts, claimed, database, eventually, expect, id, json, refused, token,
+    until_someone_waits,
+};
 use std::sync::Mutex;
 
 #[track_caller]

@@ -1,7 +1,8 @@
 //! Durable steps: what is done is not done again.
 
-use crate::helpers::{attempts, claimed, eventually, expect, id, refused, token, until_someone_waits};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{
+    Session, Value, attempts, claimed, database, eventually, expect, id, json, refused, token, until_someone_waits,
+};
 
 /// A held job: its id and the token of its attempt.
 #[track_caller]

@@ -1,9 +1,8 @@
 //! The whole loop: event, reaction, proposal, gate, approval by policy, mission, steps, events of success
 //! and failure, the end of the mission and of the proposal; with workers killed on the way.
 
-use crate::helpers::{eventually, expect, text, token};
 use crate::loops::{approve_all, emit, pattern, policy, tick};
-use agentq_tests::{Cluster, Database, Options, Session, Value, database, json};
+use agentq_tests::{Cluster, Database, Options, Session, Value, database, eventually, expect, json, text, token};
 
 /// The rules of a small house: what is asked for is drafted and posted, and what fails is looked at.
 #[track_caller]

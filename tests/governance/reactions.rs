@@ -1,8 +1,7 @@
 //! Reactions: which events call for one, and that each event is read once.
 
-use crate::helpers::{eventually, expect, text};
 use crate::loops::{approve_all, emit, pattern, policy, propose, reactions, refused, seal, template, tick};
-use agentq_tests::{database, json};
+use agentq_tests::{database, eventually, expect, json, text};
 
 #[test]
 fn an_event_that_fits_by_type_tags_source_and_data_has_a_reaction() {

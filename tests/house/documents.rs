@@ -1,6 +1,6 @@
 //! The documents are true: their SQL and Python runs as printed, and their links lead somewhere.
 
-use crate::programs::{connected, program, run};
+use agentq_tests::programs::{connected, program, run};
 use agentq_tests::{database, project_root};
 use std::path::Path;
 use std::process::Command;

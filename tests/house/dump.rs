@@ -2,7 +2,7 @@
 
 use crate::catalog::{describe, differences};
 use crate::filled::{Filled, assert_works, claim_all, fill, rows};
-use crate::programs::{must_run, plain_database, program};
+use agentq_tests::programs::{must_run, plain_database, program};
 use agentq_tests::{Database, Session, database, shared_cluster};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

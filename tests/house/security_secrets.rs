@@ -3,9 +3,9 @@
 //! what its processes say they do, and what listeners hear are searched for the marks.
 
 use crate::every_call::{Argument, Call, World, every_call};
-use agentq_tests::{Cluster, Options, Session};
+use agentq_tests::{Cluster, Options, Session, eventually};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What an error never names, whoever gave it: what jobs carry, what came of them, what people wrote about
 /// them, and the tokens of leases. Of all else an error may name what was wrong: kinds, keys, queues,
@@ -54,15 +54,6 @@ fn start() -> Cluster {
     let cluster = Cluster::start("secrets", &Options { engine: true, settings, ..Options::default() });
     cluster.make_template();
     cluster
-}
-
-#[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !holds() {
-        assert!(Instant::now() < deadline, "this never happened: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The values to try for an argument: the mark alone, and where JSON is meant, in all its places.

@@ -1,11 +1,6 @@
 //! What a transaction with an old snapshot does and does not do: the cases behind the pairs, one by one.
 
-use agentq_tests::{Session, Value, database};
-
-#[track_caller]
-fn id(answer: &Value) -> String {
-    answer["job_id"].as_str().unwrap_or_else(|| panic!("no job in {answer}")).to_owned()
-}
+use agentq_tests::{Session, Value, database, id};
 
 /// Opens a transaction and takes its snapshot.
 fn look(session: &mut Session, level: &str) {

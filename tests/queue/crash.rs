@@ -1,7 +1,6 @@
 //! A server that dies, and a server that was not told to preload the library.
 
-use crate::helpers::{claimed, drain, enqueue_all, expect, id, text, token};
-use agentq_tests::{Cluster, Options, Session, json};
+use agentq_tests::{Cluster, Options, Session, claimed, drain, enqueue_all, expect, id, json, text, token};
 
 const DATABASE: &str = "agentq_template";
 

@@ -1,7 +1,6 @@
 //! Jobs that must be begun or finished by a time.
 
-use crate::helpers::{claimed, expect, id, refused};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, expect, id, json, refused};
 
 /// Enqueues a job with deadlines so many seconds from now.
 #[track_caller]

@@ -1,7 +1,6 @@
 //! Turns: a tenant with many jobs does not delay another's first by more than a few claims.
 
-use crate::helpers::{claimed, drain, expect, id, refuse, until_waiting};
-use agentq_tests::{Cluster, Options, Session, database, json};
+use agentq_tests::{Cluster, Options, Session, claimed, database, drain, expect, id, json, refuse, until_waiting};
 use std::collections::BTreeMap;
 
 /// Enqueues jobs of a tenant in one call.

@@ -1,7 +1,9 @@
 //! Limits on how many jobs are held at once: never passed, never leaking a slot.
 
-use crate::helpers::{claimed, drain, expect, id, refused, text, until_someone_waits, until_waiting};
-use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use agentq_tests::{
+    Cluster, Options, Session, Value, claimed, database, drain, expect, id, json, refused, text, until_someone_waits,
+    until_waiting,
+};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! Rate limits: no more is begun in a time than may be, and what the other side says holds for all at once.
 
-use crate::helpers::{claimed, expect, id, refuse};
-use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use agentq_tests::{Cluster, Options, Session, Value, claimed, database, expect, id, json, refuse};
 
 #[track_caller]
 fn limit(s: &mut Session, key: &str, limit: &str) {

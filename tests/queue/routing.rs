@@ -1,7 +1,6 @@
 //! Capabilities: a job runs where it can be run, and it is told when nobody can.
 
-use crate::helpers::{claimed, eventually, expect, id, refuse, until_waiting};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, eventually, expect, id, json, refuse, until_waiting};
 
 #[track_caller]
 fn enqueue(s: &mut Session, requires: &str) -> String {

@@ -1,7 +1,6 @@
 //! What an enqueue does about an earlier one with the same key: push it back, keep others out, replace it.
 
-use crate::helpers::{claimed, expect, id, refused, until_someone_waits};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, expect, id, json, refused, until_someone_waits};
 
 #[track_caller]
 fn enqueue(s: &mut Session, unique: &str, n: i32) -> Value {

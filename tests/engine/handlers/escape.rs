@@ -3,8 +3,8 @@
 //! not ending. The session of an SQL worker belongs to a superuser and serves many roles in turn.
 
 use super::{outcome, register, with_role};
-use crate::helpers::{database, eventually, worker_pid};
-use agentq_tests::{Database, Session, json};
+use agentq_tests::engine::{database, worker_pid};
+use agentq_tests::{Database, Session, eventually, json};
 
 /// The pids of this database's SQL workers.
 fn workers(s: &mut Session) -> Vec<String> {

@@ -2,9 +2,9 @@
 //! sees a limit passed, and in the end every job is there and has ended as the machine says.
 
 use super::checks::assert_drained;
-use super::{Dice, Story, prepare, terms};
-use crate::helpers::{eventually, id, token};
-use agentq_tests::{Session, Value, database};
+use super::{Story, prepare, terms};
+use agentq_tests::dice::Dice;
+use agentq_tests::{Session, Value, database, eventually, id, token};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 
@@ -93,7 +93,7 @@ impl Hammer<'_> {
     fn end_one(&mut self) -> Option<()> {
         let held = self.held.iter().chain(&self.done.claimed);
         let held: Vec<_> = held.filter(|(_, token)| !self.done.ended.contains(token)).cloned().collect();
-        let Some((job, token)) = self.dice.one_of(&held).cloned() else { return self.claim() };
+        let Some((job, token)) = self.dice.any_of(&held).cloned() else { return self.claim() };
         let me = self.me.clone();
         let (call, codes): (String, &[&str]) = match self.dice.below(8) {
             0..4 => (format!("fn_job_ack('{job}', '{me}', NULL, '{token}')"), &["succeeded", "lease_lost"]),
@@ -119,14 +119,14 @@ impl Hammer<'_> {
         let jobs = self.tally.jobs.lock().expect("nobody has panicked").clone();
         // Rather a young one: the old ones have ended.
         let young = &jobs[jobs.len().saturating_sub(40)..];
-        let Some(job) = self.dice.one_of(young).cloned() else { return Some(()) };
+        let Some(job) = self.dice.any_of(young).cloned() else { return Some(()) };
         let codes = ["cancelled", "cancel_requested", "already_finished"];
         self.call(&format!("fn_job_cancel('{job}', 'not needed')"), &codes).map(drop)
     }
 
     fn redrive(&mut self) -> Option<()> {
         let letters = self.s.texts("SELECT dead_letter_id FROM agentq.job_dead_letter ORDER BY moved_at DESC LIMIT 20");
-        let Some(letter) = self.dice.one_of(&letters).cloned() else { return Some(()) };
+        let Some(letter) = self.dice.any_of(&letters).cloned() else { return Some(()) };
         let again = self.dice.below(4) == 0;
         let call = format!("fn_dead_letter_redrive('{letter}', p_options => '{{\"again\": {again}}}')");
         let answer = self.call(&call, &["redriven", "already_redriven"])?;

@@ -1,8 +1,8 @@
 //! Nobody but the test is at work here: what the new primary knows of leases, slots, budgets, schedules and events,
 //! and that nothing which it was asked while it was a standby is taken for the truth later.
 
-use crate::pair::{Pair, eventually};
-use agentq_tests::{Session, Value};
+use crate::pair::Pair;
+use agentq_tests::{Session, Value, eventually};
 
 const DATABASE: &str = "quiet";
 
