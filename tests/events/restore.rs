@@ -108,7 +108,7 @@ fn a_restore_under_the_eyes_of_the_engine_works() {
     must_run(program("psql", &db).args(["-X", "-q", "-v", "ON_ERROR_STOP=1"]), &dump);
     let mut s = db.session();
     emit(&mut s, "c", "x");
-    assert_eq!(s.call("fn_event_read(501, 10, interval '10 s')")["count"], 1);
+    assert_eq!(s.call("fn_event_read(501, 10, interval '60 s')")["count"], 1);
     assert_sound(&mut s);
 }
 

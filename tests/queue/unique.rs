@@ -23,9 +23,9 @@ fn a_debounced_job_runs_when_nobody_has_asked_for_a_while() {
         let again = enqueue(&mut s, DEBOUNCE, n);
         assert_eq!((again["code"].clone(), again["job_id"].clone()), (json!("debounced"), first["job_id"].clone()));
     }
-    s.shift_clock(69);
+    s.shift_clock(60);
     assert_eq!(s.claim("bob")["code"], "empty");
-    s.shift_clock(71);
+    s.shift_clock(75);
     let claim = claimed(&mut s, "bob");
     assert_eq!((claim["job_id"].clone(), claim["payload_json"].clone()), (first["job_id"].clone(), json!({"n": 3})));
     // A job in hand is left alone, and the next one after it is new.

@@ -16,10 +16,9 @@ pub use answers::{expect, id, text, token};
 pub use cluster::{Cluster, Options, Stop, as_server_user, children, free_port, pg_bin, project_root};
 pub use database::{Database, Failure, Session, database, shared_cluster};
 pub use ear::heard;
-pub use jobs::{attempts, claimed, drain, enqueue_all};
+pub use jobs::{attempts, claimed, drain, enqueue_all, is_told, waiting_claim};
 pub use patience::{
-    PATIENCE, eventually, eventually_or, sooner_than, timed, until_calls_wait, until_lock_waits, until_someone_waits,
-    until_waiting,
+    PATIENCE, eventually, eventually_or, sooner_than, timed, until_lock_waits, until_someone_waits, until_waiting,
 };
 pub use serde_json::{Value, json};
 pub use writes::{assert_unwritten, everything, refusal, refuse, refused};

@@ -50,18 +50,16 @@ pub fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {
 /// Waits until a call of another session of this database sleeps in wait of something: a job, a signal, an event.
 #[track_caller]
 pub fn until_waiting(session: &mut Session) {
-    until_calls_wait(session, 1);
+    eventually("a call waits", || sleeping_calls(session) > 0);
 }
 
-/// Waits until calls of this many other sessions sleep in wait of something.
+/// How many other sessions of this database sleep in wait of something.
 #[track_caller]
-pub fn until_calls_wait(session: &mut Session, count: i64) {
-    eventually("calls wait", || {
-        session.count(
-            "pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
-             AND state = 'active' AND wait_event = 'Extension' AND pid <> pg_backend_pid()",
-        ) >= count
-    });
+pub fn sleeping_calls(session: &mut Session) -> i64 {
+    session.count(
+        "pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+         AND state = 'active' AND wait_event = 'Extension' AND pid <> pg_backend_pid()",
+    )
 }
 
 /// Waits until some session of this database waits for another one's lock.
