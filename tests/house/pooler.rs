@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code, reason = "tying the pooler's life to the tests'")]
 
-use agentq_tests::{Database, Session, Value, as_server_user, database, free_port, id};
+use agentq_tests::{Database, Session, Value, as_server_user, database, eventually_or, free_port, id};
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 /// A pgbouncer with two connections to one database. Gone when dropped.
 struct Pooler {
@@ -48,12 +47,8 @@ impl Pooler {
         }
         let process = command.spawn().expect("pgbouncer starts");
         let pooler = Pooler { port, folder, process };
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while pooler.connect(&db.name).is_err() {
-            let log = std::fs::read_to_string(pooler.folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "pgbouncer does not come up:\n{log}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let log = || std::fs::read_to_string(pooler.folder.join("log")).unwrap_or_default();
+        eventually_or("pgbouncer comes up", || pooler.connect(&db.name).is_ok(), log);
         pooler
     }
 
