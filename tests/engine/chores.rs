@@ -1,17 +1,22 @@
 //! What the chores do by themselves.
 
-use crate::helpers::{database, eventually, hurry, id, shared};
-use agentq_tests::json;
+use agentq_tests::engine::{after_a_turn, database, hurry, runs, shared};
+use agentq_tests::{eventually, id, json, text};
 
 #[test]
 fn expired_leases_are_recovered_and_extended_ones_are_not() {
     let db = database();
     let mut s = db.session();
     let (lost, kept) = (s.enqueue("lost"), s.enqueue("kept"));
+    // Nobody recovers the other lease before it is extended.
+    s.call("fn_engine_chore_set('reap_leases', p_enabled => false)");
     s.call("fn_job_claim('gone', 'lost', 1)");
-    s.call("fn_job_claim('alive', 'kept', 1)");
+    let first = text(&s.call("fn_job_claim('alive', 'kept', 1)"), "lease_until");
     s.call(&format!("fn_job_heartbeat('{kept}', 'alive', 600)"));
+    eventually("both had run out", || s.text(&format!("SELECT clock_timestamp() > '{first}'")) == "t");
+    s.call("fn_engine_chore_set('reap_leases', p_enabled => true)");
     eventually("the lost one is back", || s.state(&lost) == "queued");
+    after_a_turn(&mut s);
     assert_eq!(s.state(&kept), "leased");
     assert_eq!(s.text(&format!("SELECT outcome FROM agentq.job_attempt WHERE job_id = '{lost}'")), "lease_expired");
     db.assert_sound();
@@ -136,7 +141,7 @@ fn the_metrics_count_what_has_happened() {
     let last = "FROM agentq.metric WHERE job_kind = 'm' AND finished = 4 ORDER BY taken_at DESC LIMIT 1";
     let depth = s.text(&format!("SELECT concat_ws(' ', queue, ready, waiting, held, succeeded) {last}"));
     assert_eq!(depth, "default 2 1 1 4");
-    let times = s.text(&format!("SELECT run_p50 >= 0.3 AND run_p99 >= run_p50 AND wait_p50 BETWEEN 0 AND 30 {last}"));
+    let times = s.text(&format!("SELECT run_p50 >= 0.3 AND run_p99 >= run_p50 AND wait_p50 >= 0 {last}"));
     assert_eq!(times, "t");
     s.run("UPDATE agentq.metric SET expires_at = now()");
     let ticked = s.call("fn_engine_tick('expire')");
@@ -154,15 +159,12 @@ fn a_broken_chore_is_named_backed_off_and_stops_no_other() {
         s.count("agentq.v_engine_chore WHERE chore = 'measure' AND failures > 1 AND last_error LIKE '%broken_by_test%'")
             == 1
     });
-    assert!(shared().log().contains("agentq: chore measure failed"), "it is not in the log");
+    eventually("it is in the log", || shared().log().contains("agentq: chore measure failed"));
     let paused =
         s.text("SELECT next_run_at > last_run_at + interval '1 s' FROM agentq.v_engine_chore WHERE chore = 'measure'");
     assert_eq!(paused, "t", "it is not backed off");
-    let runs = |s: &mut agentq_tests::Session| -> i64 {
-        s.text("SELECT runs FROM agentq.v_engine_chore WHERE chore = 'reap_leases'").parse().expect("a number")
-    };
-    let before = runs(&mut s);
-    eventually("the others go on", || runs(&mut s) > before + 1);
+    let before = runs(&mut s, "reap_leases");
+    eventually("the others go on", || runs(&mut s, "reap_leases") > before + 1);
     let ticked = s.call("fn_engine_tick()");
     assert_eq!((&ticked["ok"], &ticked["failed"]), (&json!(false), &json!(1)), "{ticked}");
     s.run("ALTER TABLE agentq.metric DROP CONSTRAINT broken_by_test");
@@ -177,11 +179,15 @@ fn a_chore_can_be_switched_off_and_the_gate_closed() {
     s.call("fn_engine_chore_set('reap_leases', p_enabled => false)");
     let job = s.enqueue("x");
     s.call("fn_job_claim('gone', p_lease_seconds => 1)");
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    eventually("its lease has run out", || s.count("agentq.job_lease WHERE lease_until < clock_timestamp()") == 1);
+    hurry(&mut s, "promote_due");
+    let others = runs(&mut s, "promote_due");
+    eventually("the engine has gone on", || runs(&mut s, "promote_due") > others + 2);
     assert_eq!(s.state(&job), "leased");
     s.call("fn_config_set('queue.worker.enabled', 'false')");
     assert_eq!(s.call("fn_engine_tick()")["code"], "gate_closed");
     s.call("fn_engine_chore_set('reap_leases', p_enabled => true)");
+    // Behind a closed gate nothing runs that could be waited for.
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert_eq!(s.state(&job), "leased");
     s.call("fn_config_set('queue.worker.enabled', 'true')");

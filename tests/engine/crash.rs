@@ -1,7 +1,8 @@
 //! kill -9 under load: of the engine's worker, of a claiming session, of the whole server.
 
-use crate::helpers::{Stop, engine_cluster, eventually, running, worker_pid};
-use agentq_tests::{Cluster, Database};
+use agentq_tests::engine::{engine_cluster, running, worker_pid};
+use agentq_tests::process::RaiseAtEnd;
+use agentq_tests::{Cluster, Database, eventually};
 use postgres::{Client, NoTls};
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -25,6 +26,20 @@ impl Load<'_> {
             std::thread::sleep(Duration::from_millis(50));
         }
         None
+    }
+
+    /// How many enqueues and how many acks were confirmed.
+    fn confirmed(&self) -> (usize, usize) {
+        (self.enqueued.lock().expect("unpoisoned").len(), self.acked.lock().expect("unpoisoned").len())
+    }
+
+    /// Waits until there was a good deal more work.
+    fn goes_on(&self) {
+        let (enqueued, acked) = self.confirmed();
+        eventually("there is work", || {
+            let now = self.confirmed();
+            now.0 > enqueued + 200 && now.1 > acked + 100
+        });
     }
 
     fn produce(&self) {
@@ -70,15 +85,14 @@ fn survives(cluster: &mut Cluster, database: &str, disturb: impl FnOnce(&mut Clu
             let load = &load;
             scope.spawn(move || load.work(name));
         }
-        let _stop = Stop(&stop);
-        std::thread::sleep(Duration::from_millis(1500));
+        let _stop = RaiseAtEnd(&stop);
+        load.goes_on();
         disturb(cluster);
-        std::thread::sleep(Duration::from_millis(1500));
+        load.goes_on();
     });
     let db = running(Database { cluster, name: database.to_owned() });
     let mut s = db.session();
     let (enqueued, acked) = (load.enqueued.into_inner().expect("fine"), load.acked.into_inner().expect("fine"));
-    assert!(enqueued.len() > 100 && acked.len() > 50, "{} enqueued, {} acked", enqueued.len(), acked.len());
     let there: HashSet<String> = s.texts("SELECT job_id FROM agentq.job").into_iter().collect();
     assert!(enqueued.is_subset(&there), "confirmed jobs are lost");
     let done: HashSet<String> =
@@ -108,9 +122,13 @@ fn kill_9_of_a_claiming_session_loses_nothing() {
     let db = named(&cluster);
     survives(&mut cluster, &db.clone(), |cluster| {
         let mut s = cluster.session(&db);
-        let claiming =
-            "SELECT pid FROM pg_stat_activity WHERE query LIKE '%fn_job_claim%' AND pid <> pg_backend_pid() LIMIT 1";
-        kill_9(&s.text(claiming));
+        let claiming = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%fn_job_claim%' AND pid <> pg_backend_pid()";
+        let mut found = None;
+        eventually("somebody claims", || {
+            found = s.texts(claiming).into_iter().next();
+            found.is_some()
+        });
+        kill_9(&found.expect("a session"));
     });
 }
 

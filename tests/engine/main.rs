@@ -3,7 +3,6 @@
 mod chores;
 mod crash;
 mod handlers;
-mod helpers;
 mod launcher;
 mod memory;
 mod notify;

@@ -1,6 +1,8 @@
 //! Memory stays flat, however long the engine runs.
 
-use crate::helpers::{database, eventually, worker_pid};
+use agentq_tests::engine::{database, worker_pid};
+use agentq_tests::eventually;
+use agentq_tests::process::memory_kb;
 
 #[test]
 fn thousands_of_ticks_take_no_more_memory_than_hundreds() {
@@ -30,13 +32,8 @@ fn the_worker_does_not_grow() {
     };
     eventually("it is warm", || (200..1_000_000).contains(&runs(&mut s)));
     let pid = worker_pid(&mut s);
-    let resident = || -> i64 {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the worker lives");
-        let line = status.lines().find(|line| line.starts_with("RssAnon")).expect("a line").to_owned();
-        line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
-    };
-    let (before, seen) = (resident(), runs(&mut s));
+    let (before, seen) = (memory_kb(&pid), runs(&mut s));
     eventually("a thousand runs more", || runs(&mut s) > seen + 1000);
-    let after = resident();
+    let after = memory_kb(&pid);
     assert!(after <= before + 1_000, "from {before} to {after} kB");
 }

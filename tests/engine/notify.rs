@@ -1,20 +1,10 @@
 //! What listeners hear.
 
-use crate::helpers::database;
+use agentq_tests::engine::{after_a_turn, database};
 use agentq_tests::{Session, Value};
-use postgres::fallible_iterator::FallibleIterator;
-use std::time::Duration;
 
-/// Everything heard until nothing comes for a second.
-fn heard(listener: &mut Session) -> Vec<Value> {
-    let mut notifications = listener.0.notifications();
-    let mut found = Vec::new();
-    let mut waiting = notifications.timeout_iter(Duration::from_secs(1));
-    while let Some(notification) = waiting.next().expect("the connection holds") {
-        assert_eq!(notification.channel(), "agentq_job_ready");
-        found.push(serde_json::from_str(notification.payload()).expect("it is JSON"));
-    }
-    found
+fn heard(listener: &mut Session, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    agentq_tests::heard(listener, "agentq_job_ready", enough)
 }
 
 fn count(heard: &[Value], queue: &str, kind: &str) -> i64 {
@@ -26,13 +16,16 @@ fn listeners_hear_of_new_jobs_many_at_a_time() {
     let db = database();
     let (mut listener, mut s) = (db.session(), db.session());
     listener.run("LISTEN agentq_job_ready");
+    // Long enough for many jobs, however slowly they come.
+    s.call("fn_config_set('queue.notify.interval_ms', '1000')");
     s.run("SELECT agentq.fn_queue_set('mail')");
     for _ in 0..200 {
         s.enqueue("x");
     }
     s.run("SELECT agentq.fn_job_enqueue('y', p_options => '{\"queue\": \"mail\"}') FROM generate_series(1, 50)");
-    let heard = heard(&mut listener);
-    assert_eq!((count(&heard, "default", "x"), count(&heard, "mail", "y")), (200, 50), "{heard:?}");
+    let counts = |heard: &[Value]| (count(heard, "default", "x"), count(heard, "mail", "y"));
+    let heard = heard(&mut listener, |heard| counts(heard) == (200, 50));
+    assert_eq!(counts(&heard), (200, 50), "{heard:?}");
     assert!(heard.len() < 150, "{} notifications for 250 jobs", heard.len());
 }
 
@@ -48,10 +41,9 @@ fn listeners_hear_of_jobs_that_fall_due_or_come_back_and_of_nothing_else() {
     let job = s.enqueue("back");
     s.call("fn_job_claim('w', 'back')");
     s.call(&format!("fn_job_release('{job}', 'w')"));
-    let heard = heard(&mut listener);
-    assert_eq!(count(&heard, "default", "due"), 1, "{heard:?}");
-    assert_eq!(count(&heard, "default", "back"), 2, "{heard:?}");
-    assert_eq!(count(&heard, "default", "rolled back"), 0, "{heard:?}");
+    let counts = |heard: &[Value]| ["due", "back", "rolled back"].map(|kind| count(heard, "default", kind));
+    let heard = heard(&mut listener, |heard| counts(heard) == [1, 2, 0]);
+    assert_eq!(counts(&heard), [1, 2, 0], "{heard:?}");
 }
 
 #[test]
@@ -60,9 +52,10 @@ fn with_the_gate_closed_nobody_hears_anything() {
     let (mut listener, mut s) = (db.session(), db.session());
     listener.run("LISTEN agentq_job_ready");
     s.call("fn_config_set('queue.notify.enabled', 'false')");
-    s.enqueue("x");
-    assert_eq!(heard(&mut listener), Vec::<Value>::new());
+    s.enqueue("unheard");
+    after_a_turn(&mut s);
     s.call("fn_config_set('queue.notify.enabled', 'true')");
     s.enqueue("x");
-    assert_eq!(count(&heard(&mut listener), "default", "x"), 1);
+    let heard = heard(&mut listener, |heard| count(heard, "default", "x") == 1);
+    assert_eq!(heard.len(), 1, "{heard:?}");
 }

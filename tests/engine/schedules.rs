@@ -1,7 +1,9 @@
 //! Schedules: when they fire, and that no slot is fired twice or lost.
 
-use crate::helpers::{database, engine_cluster, eventually, running};
-use agentq_tests::{Database, Session, json};
+use agentq_tests::engine::{database, engine_cluster, running};
+use agentq_tests::process::RaiseAtEnd;
+use agentq_tests::{Database, Session, eventually, json};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// The slots for which a job was enqueued, oldest first.
 fn slots(s: &mut Session) -> Vec<String> {
@@ -26,33 +28,37 @@ fn a_schedule_fires_by_itself_at_its_slots() {
     assert_eq!(found, distinct);
     let job = s.text("SELECT concat_ws(' ', job_kind, priority, payload_json, source_ref) FROM agentq.job LIMIT 1");
     assert_eq!(job, "x 7 {\"n\": 1} schedule:s");
-    let late = s.text("SELECT max(created_at - scheduled_at) < interval '3 s' FROM agentq.job");
-    assert_eq!(late, "t");
     assert_eq!(s.text("SELECT fired FROM agentq.v_schedule"), found.len().to_string());
+    // Not at some time, but at its slot: a busy machine delays one or another, never all.
+    s.call("fn_schedule_resume('s')");
+    let in_time = "agentq.job WHERE created_at < scheduled_at + interval '0.5 s'";
+    eventually("it fires in time", || s.count(in_time) > 0);
 }
 
 #[test]
 fn sessions_that_tick_at_once_fire_each_slot_once() {
     let db = database();
     db.session().call("fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}', p_missed => 'backfill')");
+    let mut s = db.session();
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
                 let mut s = db.session();
-                for _ in 0..100 {
+                while !over.load(SeqCst) {
                     s.call("fn_engine_tick('run_schedules')");
                     std::thread::sleep(std::time::Duration::from_millis(30));
                 }
             });
         }
+        let _over = RaiseAtEnd(&over);
+        eventually("it has fired four times", || slots(&mut s).len() >= 4);
     });
-    let mut s = db.session();
     s.call("fn_schedule_pause('s')");
     let found = slots(&mut s);
     let mut distinct = found.clone();
     distinct.dedup();
     assert_eq!(found, distinct);
-    assert!(found.len() >= 3, "{found:?}");
 }
 
 #[test]
@@ -64,7 +70,9 @@ fn a_crash_neither_loses_nor_doubles_a_slot() {
     let set = "fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}', p_missed => 'backfill')";
     cluster.session(&name).call(set);
     for _ in 0..3 {
-        std::thread::sleep(std::time::Duration::from_millis(1700));
+        let mut s = cluster.session(&name);
+        let since = s.count("agentq.job");
+        eventually("it fires", || s.count("agentq.job") > since);
         cluster.crash_and_restart();
     }
     let db = running(Database { cluster: &cluster, name });
@@ -86,8 +94,10 @@ fn missed(policy: &str) -> (Vec<String>, String) {
     s.run("SET timezone = 'UTC'");
     s.call("fn_config_set('queue.worker.enabled', 'false')");
     s.call(&format!("fn_schedule_set('s', '0 * * * *', '{{\"job_kind\": \"x\"}}', p_missed => '{policy}')"));
-    s.run("UPDATE agentq.schedule SET next_fire_at = date_trunc('hour', now()) + interval '1 hour'");
-    let to = s.text("SELECT extract(epoch FROM date_trunc('hour', now()) + interval '6 hours 30 minutes' - now())");
+    // The hour may change while the test runs: this is the one that counts.
+    let hour = format!("'{}'::timestamptz", s.text("SELECT date_trunc('hour', now())"));
+    s.run(&format!("UPDATE agentq.schedule SET next_fire_at = {hour} + interval '1 hour'"));
+    let to = s.text(&format!("SELECT extract(epoch FROM {hour} + interval '6 hours 30 minutes' - now())"));
     s.run(&format!("SET agentq.clock_offset = {to}"));
     // The gate of the engine, which does not share this clock, is closed: tick with it open for us.
     s.run("BEGIN");
@@ -96,12 +106,9 @@ fn missed(policy: &str) -> (Vec<String>, String) {
     assert_eq!(ticked["ok"], true, "{ticked}");
     s.call("fn_config_set('queue.worker.enabled', 'false')");
     s.run("COMMIT");
-    let hours = s.texts(
-        "SELECT round(extract(epoch FROM scheduled_at - date_trunc('hour', now())) / 3600)::text FROM agentq.job ORDER BY scheduled_at",
-    );
-    let next = s.text(
-        "SELECT round(extract(epoch FROM next_fire_at - date_trunc('hour', now())) / 3600)::text FROM agentq.schedule",
-    );
+    let since = |column: &str| format!("SELECT round(extract(epoch FROM {column} - {hour}) / 3600)::text");
+    let hours = s.texts(&format!("{} FROM agentq.job ORDER BY scheduled_at", since("scheduled_at")));
+    let next = s.text(&format!("{} FROM agentq.schedule", since("next_fire_at")));
     (hours, next)
 }
 
@@ -132,13 +139,14 @@ fn a_schedule_is_paused_resumed_changed_and_removed() {
     let mut s = db.session();
     s.call("fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}')");
     assert_eq!(s.call("fn_schedule_pause('s')")["paused"], true);
-    let before = s.count("agentq.job");
+    let (before, paused) = (s.count("agentq.job"), s.text("SELECT clock_timestamp()"));
     std::thread::sleep(std::time::Duration::from_millis(2500));
     assert_eq!(s.count("agentq.job"), before);
+    let resumed = s.text("SELECT clock_timestamp()");
     assert_eq!(s.call("fn_schedule_resume('s')")["code"], "resumed");
     eventually("it fires again", || s.count("agentq.job") > before);
-    let backlog = s.text("SELECT bool_and(created_at - scheduled_at < interval '2 s') FROM agentq.job");
-    assert_eq!(backlog, "t", "slots that passed while it was paused were fired");
+    let backlog = s.count(&format!("agentq.job WHERE scheduled_at BETWEEN '{paused}' AND '{resumed}'"));
+    assert_eq!(backlog, 0, "slots that passed while it was paused were fired");
     let changed = s.call("fn_schedule_set('s', '30 4 1 1 *', '{\"job_kind\": \"y\"}', 'Europe/Berlin', 'skip')");
     assert_eq!((changed["code"].clone(), changed["missed"].clone()), (json!("updated"), json!("skip")));
     let next = s
@@ -209,6 +217,7 @@ fn a_schedule_whose_job_is_no_longer_accepted_stops_no_other() {
     s.run("DELETE FROM agentq.queue WHERE queue = 'gone'");
     let before = s.count("agentq.job WHERE job_kind = 'y'");
     eventually("the good one goes on", || s.count("agentq.job WHERE job_kind = 'y'") > before + 1);
-    assert!(s.count("agentq.event WHERE event_kind = 'schedule.failed' AND subject = 'bad'") > 0);
+    let told = "agentq.event WHERE event_kind = 'schedule.failed' AND subject = 'bad'";
+    eventually("the bad one is told of", || s.count(told) > 0);
     assert_eq!(s.count("agentq.v_engine_chore WHERE chore = 'run_schedules' AND failures > 0"), 0);
 }

@@ -1,6 +1,6 @@
 //! Ticks by hand.
 
-use crate::helpers::database;
+use agentq_tests::engine::database;
 
 #[test]
 fn a_tick_runs_every_chore_and_says_what_each_did() {

@@ -1,8 +1,7 @@
 //! Writing events.
 
-use crate::helpers::{expect, refuse, refused, text, until_someone_waits};
 use crate::{assert_sound, emit, seal};
-use agentq_tests::{database, json};
+use agentq_tests::{database, expect, json, refuse, refused, text, until_someone_waits};
 
 const ID: &str = "0190c1d2-0000-7000-8000-000000000001";
 

@@ -1,9 +1,8 @@
 //! Places in the log: each committed event gets one, none is left out, none comes later.
 
-use crate::engine::engine_cluster;
-use crate::helpers::expect;
 use crate::{assert_sound, each, emit, seal};
-use agentq_tests::{Cluster, Options, database};
+use agentq_tests::engine::engine_cluster;
+use agentq_tests::{Cluster, Options, PATIENCE, database, eventually, expect};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -109,7 +108,7 @@ fn as_many_events_as_a_turn_seals_do_not_hold_up_the_next_one() {
         }
         assert_eq!(after, 2001 * round + 2000);
         emit(&mut s, "one more", "x");
-        let read = s.call(&format!("fn_event_read({after}, 10, interval '2 s')"));
+        let read = s.call(&format!("fn_event_read({after}, 10, interval '60 s')"));
         assert_eq!(each(&read, "event_kind"), ["one more"], "round {round}");
         after += 1;
     }
@@ -125,7 +124,7 @@ fn one_seals_at_a_time_and_others_do_not_wait_for_it() {
     emit(&mut s, "b", "x");
     sealer.run("BEGIN");
     seal(&mut sealer);
-    s.run("SET lock_timeout = '2s'");
+    s.run("SET lock_timeout = '20s'");
     assert_eq!(s.call("fn_event_read(1)")["code"], "empty", "it is sealed, and not committed");
     sealer.run("ROLLBACK");
     let read = s.call("fn_event_read(1)");
@@ -157,10 +156,10 @@ fn a_sealer_does_not_pass_over_what_its_own_transaction_writes_later() {
 fn the_engine_goes_on_after_a_restart_with_what_was_not_sealed() {
     let mut cluster = engine_cluster("events-restart", &[]);
     let name = {
-        let db = crate::engine::running(cluster.database());
+        let db = agentq_tests::engine::running(cluster.database());
         let mut s = db.session();
         emit(&mut s, "first", "x");
-        crate::helpers::eventually("it has its place", || s.count("agentq.event_log") == 1);
+        eventually("it has its place", || s.count("agentq.event_log") == 1);
         s.call("fn_engine_chore_set('seal_events', p_enabled => false)");
         emit(&mut s, "second", "x");
         s.call("fn_engine_chore_set('seal_events', p_enabled => true)");
@@ -172,7 +171,7 @@ fn the_engine_goes_on_after_a_restart_with_what_was_not_sealed() {
     let mut s = cluster.session(&name);
     // The first call in a database tells the launcher of it.
     s.call("fn_config_get('queue.worker.enabled')");
-    crate::helpers::eventually("the second has its place", || s.count("agentq.event_log") == 2);
+    eventually("the second has its place", || s.count("agentq.event_log") == 2);
     assert_sound(&mut s);
 }
 
@@ -227,7 +226,7 @@ fn torture(cluster: &Cluster, seals_itself: bool) {
                 let (db, writing, kept) = (&db, &writing, &kept);
                 scope.spawn(move || {
                     let (mut s, mut after, mut ids) = (db.session(), 0_i64, Vec::new());
-                    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+                    let deadline = std::time::Instant::now() + PATIENCE;
                     loop {
                         let done = writing.load(Ordering::SeqCst) == 0;
                         let read = s.call(&format!("fn_event_read({after}, 50, interval '0.2 s')"));
@@ -297,7 +296,7 @@ fn without_the_preload_readers_seal_all_the_same() {
     let db = cluster.database();
     let mut s = db.session();
     emit(&mut s, "a", "x");
-    assert_eq!(each(&s.call("fn_event_read(0, 10, interval '1 s')"), "event_kind"), ["a"]);
+    assert_eq!(each(&s.call("fn_event_read(0, 10, interval '60 s')"), "event_kind"), ["a"]);
     s.call("fn_engine_tick('keep_partitions')");
     assert!(s.count("agentq.v_event_partition WHERE lower IS NOT NULL") > 5);
     assert_sound(&mut s);

@@ -9,23 +9,14 @@ mod read;
 mod restore;
 mod verify;
 
-#[path = "../engine/helpers.rs"]
-#[allow(dead_code, reason = "shared with the tests of other rooms")]
-mod engine;
-#[path = "../queue/helpers.rs"]
-#[allow(dead_code, reason = "shared with the tests of other rooms")]
-mod helpers;
-#[path = "../house/programs.rs"]
-#[allow(dead_code, reason = "shared with the tests of other rooms")]
-mod programs;
-
-use agentq_tests::{Session, Value};
+use agentq_tests::{Database, Session, Value, expect, sooner_than, text, timed, until_waiting};
+use std::time::Duration;
 
 /// Writes an event and returns its id.
 #[track_caller]
 fn emit(s: &mut Session, kind: &str, subject: &str) -> String {
-    let answer = helpers::expect(s, "emitted", &format!("fn_event_emit('{kind}', '{subject}')"));
-    helpers::text(&answer, "event_id")
+    let answer = expect(s, "emitted", &format!("fn_event_emit('{kind}', '{subject}')"));
+    text(&answer, "event_id")
 }
 
 /// Gives every committed event its place.
@@ -43,6 +34,25 @@ fn each(answer: &Value, member: &str) -> Vec<String> {
         other => other.to_string(),
     };
     answer["events"].as_array().unwrap_or_else(|| panic!("no events: {answer}")).iter().map(text).collect()
+}
+
+/// A reader that waits for 60 seconds has the next event long before they are over.
+#[track_caller]
+fn hears_soon(db: &Database<'_>) {
+    let mut s = db.session();
+    let mut after = s.call("fn_event_read()")["next_after"].clone();
+    sooner_than(Duration::from_secs(20), "it hears of it when it is there", || {
+        let read = format!("fn_event_read({after}, 10, interval '60 s')");
+        let (heard, took) = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| timed(|| db.session().call(&read)));
+            until_waiting(&mut s);
+            emit(&mut s, "now", "x");
+            reader.join().expect("the reader answers")
+        });
+        assert_eq!(each(&heard, "event_kind"), ["now"]);
+        after = heard["next_after"].clone();
+        took
+    });
 }
 
 /// Fails if anything is wrong with the log.

@@ -1,8 +1,7 @@
 //! Partitions: made ahead, dropped when their time is over.
 
-use crate::helpers::{expect, until_someone_waits};
 use crate::{assert_sound, emit, seal};
-use agentq_tests::{Session, database};
+use agentq_tests::{Session, database, expect, until_someone_waits};
 
 const DAY: i64 = 86_400;
 

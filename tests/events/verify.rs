@@ -1,8 +1,7 @@
 //! Checking the log, with faults that only somebody with all rights could plant.
 
-use crate::helpers::{expect, refuse};
 use crate::{assert_sound, emit, seal};
-use agentq_tests::{Database, Session, Value, database};
+use agentq_tests::{Database, Session, Value, database, expect, refuse};
 
 /// A sealed log of ten events, the fourth and the eighth of them audits.
 fn sealed(db: &Database<'_>) -> Session {

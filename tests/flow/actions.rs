@@ -1,7 +1,6 @@
 //! Idempotent actions: done once, whoever tries.
 
-use crate::helpers::{claimed, expect, id, refused, text, token, until_someone_waits};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, expect, id, json, refused, text, token, until_someone_waits};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 #[track_caller]

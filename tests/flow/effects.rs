@@ -6,8 +6,7 @@ mod manifest;
 mod missions;
 mod retention;
 
-use crate::helpers::{claimed, expect, id, refused, text, token};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, expect, id, json, refused, text, token};
 
 /// A trip: a hotel and a flight that can be undone, and a mail that cannot.
 pub const TRIP: &str = r#"{

@@ -17,8 +17,7 @@ mod refused;
 #[path = "missions_steered.rs"]
 mod steered;
 
-use crate::helpers::{expect, id};
-use agentq_tests::{Session, Value, json};
+use agentq_tests::{Session, Value, expect, id, json};
 
 /// Starts a mission, and returns its id.
 #[track_caller]

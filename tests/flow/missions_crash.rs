@@ -1,8 +1,7 @@
 //! A server that dies in the middle of missions.
 
 use super::{assert_whole, claim, start, status, template, work_off};
-use crate::helpers::{expect, id};
-use agentq_tests::{Cluster, Options, json};
+use agentq_tests::{Cluster, Options, expect, id, json};
 
 const DATABASE: &str = "agentq_template";
 

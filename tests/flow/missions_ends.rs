@@ -1,8 +1,7 @@
 //! The ends of steps and missions: failures, branches, time-outs, and every way in which a job ends.
 
 use super::{assert_whole, claim, done, failed, start, status, steps, template, work_off};
-use crate::helpers::{expect, id};
-use agentq_tests::{database, json};
+use agentq_tests::{database, expect, id, json};
 
 #[test]
 fn every_way_in_which_a_job_ends_ends_its_step() {
@@ -126,26 +125,26 @@ fn steps_and_missions_run_out_of_time() {
     let mut s = db.session();
     let mission = start(
         &mut s,
-        &json!({"steps": [{"name": "a", "kind": "a", "timeout_seconds": 10},
+        &json!({"steps": [{"name": "a", "kind": "a", "timeout_seconds": 200},
         {"name": "b", "kind": "b", "depends_on": ["a"]}]}),
         "",
     );
     claim(&mut s, "a");
-    s.shift_clock(11);
+    s.shift_clock(220);
     s.call("fn_engine_tick('enforce_deadlines')");
     assert_eq!(steps(&mut s, &mission), "a failed, b cancelled");
     assert_eq!(status(&mut s, &mission), "failed");
     s.shift_clock(0);
     let mission = start(
         &mut s,
-        &json!({"timeout_seconds": 10, "steps": [{"name": "a", "kind": "a"}, {"name": "b", "kind": "b"}]}),
+        &json!({"timeout_seconds": 200, "steps": [{"name": "a", "kind": "a"}, {"name": "b", "kind": "b"}]}),
         "",
     );
     let held = claim(&mut s, "a");
-    s.shift_clock(9);
+    s.shift_clock(150);
     s.call("fn_engine_tick('tend_missions')");
     assert_eq!(steps(&mut s, &mission), "a running, b queued");
-    s.shift_clock(11);
+    s.shift_clock(220);
     s.call("fn_engine_tick('tend_missions')");
     assert_eq!(steps(&mut s, &mission), "a running, b cancelled");
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&held)));
@@ -154,8 +153,8 @@ fn steps_and_missions_run_out_of_time() {
     assert!(error.contains("time-out"), "{error}");
     // Also one that was never begun.
     let mission =
-        start(&mut s, &template(&[("a", &[])]), ", p_options => '{\"paused\": true, \"timeout_seconds\": 5}'");
-    s.shift_clock(20);
+        start(&mut s, &template(&[("a", &[])]), ", p_options => '{\"paused\": true, \"timeout_seconds\": 200}'");
+    s.shift_clock(600);
     s.call("fn_engine_tick('tend_missions')");
     assert_eq!(status(&mut s, &mission), "failed");
     assert_eq!(steps(&mut s, &mission), "a cancelled");

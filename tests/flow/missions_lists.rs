@@ -1,8 +1,7 @@
 //! Steps that work through a list: a job for each item, and their results together.
 
 use super::{assert_whole, claim, done, failed, start, status, steps};
-use crate::helpers::{expect, id};
-use agentq_tests::{Value, database, json};
+use agentq_tests::{Value, database, expect, id, json};
 
 fn text(for_each: Value) -> Value {
     json!({"steps": [{"name": "find", "kind": "find"},

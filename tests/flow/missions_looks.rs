@@ -1,8 +1,7 @@
 //! What can be seen of a mission.
 
 use super::{claim, done, start, template};
-use crate::helpers::id;
-use agentq_tests::{database, json};
+use agentq_tests::{database, id, json};
 
 #[test]
 fn explain_says_what_each_open_step_waits_for() {

@@ -1,8 +1,7 @@
 //! The order of steps: dependencies, joins, conditions, parameters.
 
 use super::{assert_whole, claim, done, failed, start, status, steps, template, work_off};
-use crate::helpers::{expect, id};
-use agentq_tests::{database, json};
+use agentq_tests::{database, expect, id, json};
 
 #[test]
 fn a_diamond_goes_from_its_first_step_to_its_last() {

@@ -1,8 +1,7 @@
 //! Two sessions at once.
 
 use super::{assert_whole, claim, start, status, steps, template, work_off};
-use crate::helpers::{expect, id, until_someone_waits};
-use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use agentq_tests::{Cluster, Options, PATIENCE, Session, Value, database, expect, id, json, until_someone_waits};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -189,7 +188,7 @@ fn many_workers_end_many_missions_without_a_deadlock_and_each_step_runs_once() {
     let mut s = db.session();
     let missions: Vec<String> = (0..24).map(|seed| start(&mut s, &layers(seed), "")).collect();
     let ended = AtomicUsize::new(0);
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + PATIENCE;
     std::thread::scope(|scope| {
         for worker in 0..6 {
             let (db, ended, missions) = (&db, &ended, &missions);

@@ -1,8 +1,7 @@
 //! What is refused, and how: the place in the template, the SQLSTATE, a hint.
 
 use super::{start, status, template};
-use crate::helpers::refused;
-use agentq_tests::{database, json};
+use agentq_tests::{database, json, refused};
 
 #[test]
 fn a_template_that_cannot_run_is_refused_with_the_place_in_its_json() {

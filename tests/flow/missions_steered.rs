@@ -1,8 +1,7 @@
 //! Cancel, pause, resume, fork.
 
 use super::{assert_whole, claim, done, failed, start, status, steps, template, work_off};
-use crate::helpers::{expect, id};
-use agentq_tests::{database, json};
+use agentq_tests::{database, expect, id, json};
 
 #[test]
 fn a_cancel_lets_what_runs_finish_and_nothing_else_begin() {
@@ -177,7 +176,7 @@ fn a_key_starts_one_mission() {
     let first = s.call(&call);
     assert_eq!(first["code"], "started");
     let waiting = std::thread::spawn(move || other.call(&call));
-    crate::helpers::until_someone_waits(&mut db.session());
+    agentq_tests::until_someone_waits(&mut db.session());
     s.run("COMMIT");
     let second = waiting.join().unwrap();
     assert_eq!((&second["code"], &second["mission_id"]), (&json!("duplicate"), &first["mission_id"]));

@@ -1,7 +1,10 @@
 //! Durable steps: what is done is not done again.
 
-use crate::helpers::{attempts, claimed, eventually, expect, id, refused, token, until_someone_waits};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::process::RaiseAtEnd;
+use agentq_tests::{
+    Session, Value, attempts, claimed, database, eventually, expect, id, json, refused, token, until_someone_waits,
+};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// A held job: its id and the token of its attempt.
 #[track_caller]
@@ -516,15 +519,14 @@ fn work(client: &mut postgres::Client, owner: &str) -> Result<bool, postgres::Er
 
 #[test]
 fn workers_that_are_killed_do_the_work_of_each_step_once() {
-    const JOBS: i64 = 30;
     let db = database();
     let mut s = db.session();
     s.run("CREATE TABLE ran (job uuid, step int)");
     s.call("fn_config_set('queue.poison.max_crashes', '0')");
-    s.run(&format!("SELECT agentq.fn_job_enqueue('x', p_max_attempts => 1000) FROM generate_series(1, {JOBS})"));
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..3 {
-            let db = &db;
+            let (db, over) = (&db, &over);
             scope.spawn(move || {
                 let mut client = db.session().0;
                 eventually("all jobs are done", || {
@@ -532,20 +534,25 @@ fn workers_that_are_killed_do_the_work_of_each_step_once() {
                     if work(&mut client, &format!("w{number}")).is_err() {
                         client = db.session().0;
                     }
-                    db.session().count("agentq.job_done") == JOBS
+                    over.load(SeqCst) && db.session().count("agentq.job_queue WHERE finished_at IS NULL") == 0
                 });
             });
         }
+        let _over = RaiseAtEnd(&over);
         for _ in 0..25 {
-            std::thread::sleep(std::time::Duration::from_millis(60));
+            // There are always more jobs than the three can hold.
             s.run(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-                 AND pid <> pg_backend_pid() AND query ~ 'fn_step|ran' ORDER BY random() LIMIT 1",
+                "SELECT agentq.fn_job_enqueue('x', p_max_attempts => 1000)
+                 FROM generate_series(1, 6 - (SELECT count(*) FROM agentq.job_ready))",
             );
+            let kill = "(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+                 AND pid <> pg_backend_pid() AND query ~ 'fn_step|ran' ORDER BY random() LIMIT 1) k";
+            eventually("somebody is killed", || s.count(kill) == 1);
         }
     });
-    assert_eq!(s.count("ran"), JOBS * 4);
-    assert_eq!(s.count("(SELECT DISTINCT job, step FROM ran) r"), JOBS * 4);
+    let jobs = s.count("agentq.job_done");
+    assert_eq!(s.count("ran"), jobs * 4);
+    assert_eq!(s.count("(SELECT DISTINCT job, step FROM ran) r"), jobs * 4);
     assert_ne!(s.count("agentq.job_attempt WHERE outcome = 'lease_expired'"), 0, "somebody was killed");
     db.assert_sound();
 }

@@ -1,7 +1,6 @@
 //! Short ways to say what the tests of the loop need.
 
-use crate::helpers::text;
-use agentq_tests::{Session, Value, json};
+use agentq_tests::{Session, Value, json, text};
 
 /// Writes an event down and returns its id.
 #[track_caller]
@@ -62,12 +61,10 @@ pub fn reactions(s: &mut Session) -> Vec<String> {
     s.texts("SELECT concat_ws(' ', pattern, status, reason) FROM agentq.reaction ORDER BY event_seq, pattern")
 }
 
-/// The statement must be refused with this SQLSTATE and message, and a hint where it is agentq's own.
+/// The statement must be refused with this SQLSTATE and message, and a hint where it is agentq's own, and must write nothing.
 #[track_caller]
 pub fn refused(s: &mut Session, sql: &str, code: &str, message: &str) {
-    let failure = s.fails(sql);
-    assert_eq!(failure.code, code, "{sql}: {failure:?}");
-    assert!(failure.message.contains(message), "{sql}: {failure:?}");
+    let failure = agentq_tests::refused(s, sql, code, message, "");
     assert!(!failure.hint.is_empty() || code == "23514", "{sql}: {failure:?}");
 }
 

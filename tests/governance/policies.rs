@@ -1,8 +1,7 @@
 //! Policies: set, versioned, audited, and refused with the path of what is wrong.
 
-use crate::helpers::{expect, until_someone_waits};
 use crate::loops::refused;
-use agentq_tests::{database, json};
+use agentq_tests::{database, expect, json, until_someone_waits};
 
 #[test]
 fn what_nobody_has_set_holds_its_default_as_version_zero() {

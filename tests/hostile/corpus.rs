@@ -1,8 +1,8 @@
 //! Values for arguments, as SQL: those that make sense, so that a call gets far, and those that make none.
 
 use crate::catalog::{Argument, Function};
-use crate::dice::Dice;
 use crate::world::{LARGE_VALUES, OWNER, World};
+use agentq_tests::dice::Dice;
 use std::collections::{BTreeMap, BTreeSet};
 
 const TEXTS: [&str; 24] = [

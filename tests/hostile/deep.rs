@@ -2,9 +2,9 @@
 
 use crate::catalog::{self, Function};
 use crate::corpus::{Lexicon, Maker};
-use crate::dice::Dice;
 use crate::judge;
 use crate::world::World;
+use agentq_tests::dice::Dice;
 use agentq_tests::{Session, database, json};
 
 /// More levels than a Rust parser follows, and than the server itself does unless it is allowed more stack.

@@ -5,9 +5,10 @@
 
 use crate::catalog::{self, Function};
 use crate::corpus::{Lexicon, Maker};
-use crate::dice::{self, Dice};
 use crate::judge;
 use crate::world::World;
+use agentq_tests::dice::{self, Dice};
+use agentq_tests::process::memory_of_kb;
 use agentq_tests::{Database, Session, database, json, shared_cluster};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,17 +94,15 @@ impl Fuzzer {
         }
     }
 
-    fn memory_kb(&mut self) -> i64 {
-        let pid = self.s.text("SELECT pg_backend_pid()");
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the backend lives");
-        let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("Linux tells it");
-        line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
-    }
-
     fn assert_fit(&self, seed: u64) {
         let wrong: Vec<String> = self.wrong.iter().map(|(kind, call)| format!("{kind}\n    {call}")).collect();
         assert!(wrong.is_empty(), "with AGENTQ_SEED={seed}:\n{}", wrong.join("\n"));
     }
+}
+
+/// How many calls are made in all (AGENTQ_FUZZ_CALLS).
+fn calls() -> usize {
+    std::env::var("AGENTQ_FUZZ_CALLS").map_or(20_000, |calls| calls.parse().expect("AGENTQ_FUZZ_CALLS is a number"))
 }
 
 /// A job is enqueued, claimed and finished.
@@ -124,9 +123,9 @@ fn fuzz(seed: u64, calls: usize) {
     let mut functions = catalog::functions(&mut fuzzer.s);
     functions.retain(|function| !function.is_trigger);
     fuzzer.run(&functions, calls / 2);
-    let half = fuzzer.memory_kb();
+    let half = memory_of_kb(&mut fuzzer.s);
     fuzzer.run(&functions, calls - calls / 2);
-    let grown = fuzzer.memory_kb() - half;
+    let grown = memory_of_kb(&mut fuzzer.s) - half;
     println!("seed {seed}: {:?}; the session has {half} kB, and {grown} more in the end", fuzzer.codes);
     fuzzer.assert_fit(seed);
     // Otherwise only doors were tried, and nothing behind them.
@@ -144,8 +143,8 @@ fn fuzz(seed: u64, calls: usize) {
 
 #[test]
 fn whatever_a_function_is_called_with_it_answers_or_refuses_clearly() {
-    let seeds = dice::seeds();
-    let calls = dice::calls() / seeds.len();
+    let seeds = dice::seeds_and_a_new_one(2);
+    let calls = calls() / seeds.len();
     std::thread::scope(|scope| {
         for seed in seeds {
             scope.spawn(move || fuzz(seed, calls));

@@ -2,20 +2,14 @@
 
 use crate::catalog;
 use crate::corpus::{Lexicon, Maker};
-use crate::dice::Dice;
 use crate::judge;
 use crate::world::World;
+use agentq_tests::dice::Dice;
+use agentq_tests::process::memory_of_kb;
 use agentq_tests::{Session, database};
 
 /// By how much a session may have grown when it has refused what is large, in kB.
 const KEPT_KB: i64 = 64 * 1024;
-
-fn memory_kb(s: &mut Session) -> i64 {
-    let pid = s.text("SELECT pg_backend_pid()");
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the backend lives");
-    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("Linux tells it");
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
-}
 
 #[test]
 fn three_hundred_megabytes_are_refused_and_their_memory_is_given_back() {
@@ -23,7 +17,7 @@ fn three_hundred_megabytes_are_refused_and_their_memory_is_given_back() {
     let mut s = db.session();
     let job = s.enqueue("x");
     s.claim("bob");
-    let before = memory_kb(&mut s);
+    let before = memory_of_kb(&mut s);
     let text = "repeat('x', 314572800)";
     let json = "jsonb_build_object('a', repeat('x', 268000000))";
     for call in [
@@ -47,7 +41,7 @@ fn three_hundred_megabytes_are_refused_and_their_memory_is_given_back() {
         let error = error.as_db_error().unwrap_or_else(|| panic!("the session has ended: {error}\n{call}"));
         assert!(["22023", "54000"].contains(&error.code().code()), "{call}: {}", judge::told(error));
         assert!(error.message().len() < 1_000, "{call}: {}", judge::told(error));
-        let kept = memory_kb(&mut s) - before;
+        let kept = memory_of_kb(&mut s) - before;
         assert!(kept < KEPT_KB, "{kept} kB are kept after {call}");
     }
     assert_eq!(s.count("agentq.job_queue"), 1, "nothing of it was written");
@@ -154,7 +148,7 @@ fn a_list_of_a_million_is_refused_by_its_length() {
             assert_eq!(error.code().code(), "22023", "{call}: {}", judge::told(error));
             assert!(error.message().len() < 1_000 && error.hint().is_some(), "{call}: {}", judge::told(error));
         }
-        needed.push(memory_kb(&mut s));
+        needed.push(memory_of_kb(&mut s));
     }
     assert!(needed[2] - needed[1] < KEPT_KB, "the session grows: {needed:?} kB");
     assert_eq!(s.count("agentq.job_queue"), 0);

@@ -5,7 +5,6 @@ mod bytes;
 mod catalog;
 mod corpus;
 mod deep;
-mod dice;
 mod fuzz;
 mod judge;
 mod large;

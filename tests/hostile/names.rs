@@ -2,9 +2,8 @@
 //! They are data: stored as they are, and never part of a statement.
 
 use crate::judge;
-use agentq_tests::{Cluster, Options, Session, database, json};
+use agentq_tests::{Cluster, Options, Session, database, eventually_or, json};
 use postgres::NoTls;
-use std::time::{Duration, Instant};
 
 const NAMES: [&str; 9] = [
     "postgres\"; DROP SCHEMA agentq CASCADE; --",
@@ -138,12 +137,11 @@ fn the_engine_works_in_a_database_with_any_name() {
         sessions.push((s, name, job));
     }
     for (s, name, job) in &mut sessions {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while s.state(job) != "succeeded" {
-            let status = |s: &mut Session| s.texts("SELECT v::text FROM agentq.v_engine_status v");
-            assert!(Instant::now() < deadline, "{name}: the job is {}: {:?}", s.state(job), status(s));
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let status = || {
+            let mut s = session(&cluster, name, "postgres");
+            format!("the job is {}: {:?}", s.state(job), s.texts("SELECT v::text FROM agentq.v_engine_status v"))
+        };
+        eventually_or(&format!("the job in {name} is done"), || s.state(job) == "succeeded", status);
     }
     // The engine lets go of it, as of any other.
     drop(sessions);

@@ -3,9 +3,9 @@
 
 use crate::catalog::{self, Function};
 use crate::corpus::{Lexicon, Maker};
-use crate::dice::Dice;
 use crate::judge;
 use crate::world::World;
+use agentq_tests::dice::Dice;
 use agentq_tests::{Session, database};
 
 /// Options that may be any JSON.

@@ -1,8 +1,8 @@
 //! A database with something of everything in it, and the real ids, tokens and names in it, so that hostile calls get
 //! past the door. Which columns there are is read from the catalog.
 
-use crate::dice::Dice;
 use agentq_tests::Session;
+use agentq_tests::dice::Dice;
 use std::collections::BTreeMap;
 
 /// Who holds jobs here.

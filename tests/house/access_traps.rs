@@ -3,8 +3,8 @@
 
 use crate::access::with_levels;
 use crate::filled::{assert_works, fill};
-use crate::programs::plain_database;
 use crate::security_traps::{arm, arm_temporary};
+use agentq_tests::programs::plain_database;
 use agentq_tests::{Database, Session, database, shared_cluster};
 
 /// Functions and operators of pg_catalog and of agentq, each with a use of it that springs the trap.

@@ -1,7 +1,7 @@
 //! A call of every function, made from the catalog: each argument has a value that the function accepts,
 //! in a world that has something of everything. Tests change an argument, or the caller.
 
-use agentq_tests::{Session, Value};
+use agentq_tests::{Session, expect, text};
 
 /// Something of everything, for calls to be about.
 pub struct World {
@@ -12,25 +12,14 @@ pub struct World {
     letter: String,
 }
 
-#[track_caller]
-fn expect(s: &mut Session, code: &str, call: &str) -> Value {
-    let answer = s.call(call);
-    assert_eq!(answer["code"], code, "{call}: {answer}");
-    answer
-}
-
-fn id(answer: &Value, key: &str) -> String {
-    answer[key].as_str().unwrap_or_else(|| panic!("no {key} in {answer}")).to_owned()
-}
-
 impl World {
     pub fn make(s: &mut Session) -> World {
         let template = r#"'{"steps": [{"name": "a", "kind": "step"}]}'"#;
-        let lost = id(&expect(s, "enqueued", "fn_job_enqueue('lost')"), "job_id");
+        let lost = text(&expect(s, "enqueued", "fn_job_enqueue('lost')"), "job_id");
         let letter = expect(s, "dead_letter", &format!("fn_job_move_to_dead_letter('{lost}', 'no use')"));
         expect(s, "enqueued", "fn_job_enqueue('a')");
         expect(s, "enqueued", "fn_job_enqueue('waits')");
-        let job = id(&expect(s, "claimed", "fn_job_claim('w', 'a', 3600)"), "job_id");
+        let job = text(&expect(s, "claimed", "fn_job_claim('w', 'a', 3600)"), "job_id");
         expect(s, "saved", &format!("fn_checkpoint_save('{job}', 'w', '{{}}')"));
         expect(s, "run", &format!("fn_step_begin('{job}', 'w', 'a')"));
         let planned = expect(s, "planned", &format!(r#"fn_effect_plan('{job}', 'w', '[{{"effect_type": "mail"}}]')"#));
@@ -47,16 +36,16 @@ impl World {
         expect(s, "ticked", "fn_queue_heartbeat_tick('robot', 'Agent')");
         expect(s, "set", r#"fn_policy_set('auto_approve', '{"enabled": false}')"#);
         expect(s, "emitted", "fn_event_emit('a', 'x')");
-        let mission = id(&expect(s, "started", &format!("fn_mission_start({template})")), "mission_id");
+        let mission = text(&expect(s, "started", &format!("fn_mission_start({template})")), "mission_id");
         let proposal =
-            id(&expect(s, "pending", &format!("fn_proposal_create(NULL, 'api', {template})")), "proposal_id");
+            text(&expect(s, "pending", &format!("fn_proposal_create(NULL, 'api', {template})")), "proposal_id");
         expect(s, "ticked", "fn_engine_tick('seal_events')");
         World {
             job,
             mission,
             proposal,
-            effect: id(&planned["effects"][0], "effect_id"),
-            letter: id(&letter, "dead_letter_id"),
+            effect: text(&planned["effects"][0], "effect_id"),
+            letter: text(&letter, "dead_letter_id"),
         }
     }
 

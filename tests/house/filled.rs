@@ -1,7 +1,7 @@
 //! A queue with something of everything in it, made through the public functions alone, so that it
 //! can be made on any version.
 
-use agentq_tests::{Session, Value};
+use agentq_tests::{Session, id, token};
 use std::collections::BTreeMap;
 
 pub const OWNER: &str = "worker-1";
@@ -24,15 +24,11 @@ pub struct Filled {
     pub key_free: &'static str,
 }
 
-fn job_id(answer: &Value) -> String {
-    answer["job_id"].as_str().unwrap_or_else(|| panic!("no job: {answer}")).to_owned()
-}
-
 /// Claims the one job of that kind.
 fn hold(s: &mut Session, kind: &str) -> Held {
     let claimed = s.call(&format!("fn_job_claim('{OWNER}', '{kind}')"));
     assert_eq!(claimed["code"], "claimed", "{kind}: {claimed}");
-    Held { job: job_id(&claimed), token: claimed["lease_token"].as_str().expect("a token").to_owned() }
+    Held { job: id(&claimed), token: token(&claimed) }
 }
 
 /// Fills an empty queue: a job in every state, changed settings, a queue more and one paused.
@@ -120,7 +116,7 @@ pub fn claim_all(s: &mut Session) -> Vec<String> {
         if claimed["code"] == "empty" {
             return jobs;
         }
-        jobs.push(job_id(&claimed));
+        jobs.push(id(&claimed));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Installing, removing and installing again, also under sessions that are using the queue.
 
 use crate::filled::{assert_works, fill};
-use crate::programs::plain_database;
+use agentq_tests::programs::plain_database;
 use agentq_tests::{Session, database, shared_cluster};
 
 /// Takes one job of its own kind through its life.

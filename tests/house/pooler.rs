@@ -2,13 +2,11 @@
 
 #![allow(unsafe_code, reason = "tying the pooler's life to the tests'")]
 
-use agentq_tests::{Database, Session, Value, as_server_user, database};
+use agentq_tests::{Database, Session, Value, as_server_user, database, eventually_or, free_port, id};
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 /// A pgbouncer with two connections to one database. Gone when dropped.
 struct Pooler {
@@ -25,9 +23,7 @@ impl Pooler {
             .expect(
                 "pgbouncer is not installed: install the Debian package pgbouncer, or run scripts/bootstrap --test",
             );
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it has an address").port();
-        drop(listener);
+        let port = free_port();
         let folder = db.cluster.data.with_file_name(format!("pooler-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for the pooler");
         let settings = folder.join("pgbouncer.ini");
@@ -51,12 +47,8 @@ impl Pooler {
         }
         let process = command.spawn().expect("pgbouncer starts");
         let pooler = Pooler { port, folder, process };
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while pooler.connect(&db.name).is_err() {
-            let log = std::fs::read_to_string(pooler.folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "pgbouncer does not come up:\n{log}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let log = || std::fs::read_to_string(pooler.folder.join("log")).unwrap_or_default();
+        eventually_or("pgbouncer comes up", || pooler.connect(&db.name).is_ok(), log);
         pooler
     }
 
@@ -82,10 +74,6 @@ impl Drop for Pooler {
 #[track_caller]
 fn call(s: &mut Session, call: &str) -> Value {
     serde_json::from_str(&s.text(&format!("SELECT agentq.{call}"))).expect("an answer is JSON")
-}
-
-fn id(answer: &Value) -> String {
-    answer["job_id"].as_str().unwrap_or_else(|| panic!("no job: {answer}")).to_owned()
 }
 
 const CLIENTS: usize = 8;

@@ -1,8 +1,7 @@
 //! A streaming standby: everything that reads works there, and what writes says why it cannot.
 
-use agentq_tests::{Cluster, Database, Options, Session, Value, json};
+use agentq_tests::{Cluster, Database, Options, Session, Value, eventually_or, json};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
 
 struct Pair {
     primary: Cluster,
@@ -39,11 +38,8 @@ impl Pair {
     fn catch_up(&self) {
         let written = self.primary.session("postgres").text("SELECT pg_current_wal_flush_lsn()");
         let mut standby = self.standby.session("postgres");
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while standby.text(&format!("SELECT pg_last_wal_replay_lsn() >= '{written}'")) != "t" {
-            assert!(Instant::now() < deadline, "the standby does not follow:\n{}", self.standby.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let followed = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'");
+        eventually_or("the standby follows", || standby.text(&followed) == "t", || self.standby.log());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::catalog::{describe, differences};
 use crate::filled::{Filled, assert_works, fill, rows};
-use crate::programs::{must_run, plain_database, program};
+use agentq_tests::programs::{must_run, plain_database, program};
 use agentq_tests::{Database, Session, Value, pg_bin, project_root, shared_cluster};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

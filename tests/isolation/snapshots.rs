@@ -1,11 +1,6 @@
 //! What a transaction with an old snapshot does and does not do: the cases behind the pairs, one by one.
 
-use agentq_tests::{Session, Value, database};
-
-#[track_caller]
-fn id(answer: &Value) -> String {
-    answer["job_id"].as_str().unwrap_or_else(|| panic!("no job in {answer}")).to_owned()
-}
+use agentq_tests::{Session, Value, database, id, until_someone_waits};
 
 /// Opens a transaction and takes its snapshot.
 fn look(session: &mut Session, level: &str) {
@@ -42,9 +37,7 @@ fn a_single_call_with_an_old_snapshot_waits_is_told_and_succeeds_when_called_aga
         let cancel = cancel.clone();
         move || (boss.fails(&cancel), boss)
     });
-    while look.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until_someone_waits(&mut look);
     holder.run("COMMIT");
     let (failure, mut boss) = waiting.join().expect("it has failed");
     assert_eq!(failure.code, "40001", "{failure:?}");

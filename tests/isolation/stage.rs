@@ -2,7 +2,7 @@
 
 use crate::operations::{Operation, Subject};
 use crate::outcome::Said;
-use agentq_tests::{Cluster, Database, Session};
+use agentq_tests::{Cluster, Database, PATIENCE, Session};
 use postgres::Client;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -181,7 +181,7 @@ impl<'c> Stage<'c> {
                 first_end = Said::of_end(&mut self.first.0, end);
             }
         }
-        let second = second.or_else(|| self.second.ended(Duration::from_secs(20)));
+        let second = second.or_else(|| self.second.ended(PATIENCE));
         let second = second.unwrap_or_else(|| panic!("{} against {} in {state} does not end", b.name, a.name));
         if overlap != Overlap::Race {
             second_end = Said::of_end(self.second.client(), "COMMIT");
@@ -191,7 +191,7 @@ impl<'c> Stage<'c> {
 
     /// Waits until the second session's call has ended, or waits for a lock. None: it waits.
     fn until_it_waits(&mut self) -> Option<Said> {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         let waits = format!("SELECT cardinality(pg_blocking_pids({})) > 0", self.second.pid);
         let mut pause = Duration::from_millis(2);
         loop {

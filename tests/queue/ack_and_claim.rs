@@ -1,7 +1,6 @@
 //! Ack and the next claim in one call.
 
-use crate::helpers::{claimed, expect, id, refused, text};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, expect, id, json, refused, text};
 
 fn next(s: &mut Session, job: &Value) -> Value {
     s.call(&format!("fn_job_ack_and_claim('{}', 'bob', p_lease_token => '{}')", id(job), text(job, "lease_token")))

@@ -1,8 +1,7 @@
 //! Input that makes no sense: each is refused with a SQLSTATE, a message that shows the value and a
 //! HINT, and writes nothing.
 
-use crate::helpers::{claimed, everything, expect, id, refused};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, everything, expect, id, json, refused};
 
 pub const DENIED_KEYS: [&str; 10] =
     ["body", "content", "raw", "vector", "embedding", "secret", "token", "password", "ssn", "personal_data"];

@@ -1,7 +1,8 @@
 //! Many jobs in one call: enqueue, claim and ack.
 
-use crate::helpers::{claimed, drain, enqueue_all, everything, expect, id, refuse, refused, text};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{
+    Session, Value, claimed, database, drain, enqueue_all, everything, expect, id, json, refuse, refused, text,
+};
 
 fn enqueue(s: &mut Session, jobs: &Value) -> Value {
     s.json("SELECT agentq.fn_job_enqueue_batch($1)", &[jobs])

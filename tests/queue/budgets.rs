@@ -1,7 +1,6 @@
 //! Budgets: reserved at claim, settled with the real use, given back when an attempt comes to nothing.
 
-use crate::helpers::{claimed, expect, id, refuse};
-use agentq_tests::{Cluster, Options, Session, database, json};
+use agentq_tests::{Cluster, Options, Session, claimed, database, expect, id, json, refuse};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 #[track_caller]

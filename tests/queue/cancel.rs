@@ -1,7 +1,6 @@
 //! Cancelling jobs that nobody holds, and asking the holder of one to stop.
 
-use crate::helpers::{attempts, claimed, everything, expect, id, until_someone_waits};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, attempts, claimed, database, everything, expect, id, json, until_someone_waits};
 
 /// A job held by `bob` whose cancel has been requested.
 fn doomed(s: &mut Session) -> String {

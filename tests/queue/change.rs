@@ -1,7 +1,6 @@
 //! Changing a job that nobody holds.
 
-use crate::helpers::{claimed, drain, enqueue_all, expect, id, refused, text};
-use agentq_tests::{database, json};
+use agentq_tests::{claimed, database, drain, enqueue_all, expect, id, json, refused, text};
 
 #[test]
 fn a_change_is_kept_and_answered() {

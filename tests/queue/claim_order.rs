@@ -1,7 +1,6 @@
 //! Which job a claim gets: priority, then schedule, then age.
 
-use crate::helpers::{claimed, drain, enqueue_all, eventually, expect, id, text};
-use agentq_tests::{database, json};
+use agentq_tests::{claimed, database, drain, enqueue_all, eventually, expect, id, json, text};
 
 const CLAIM: &str = "fn_job_claim('bob')";
 

@@ -1,7 +1,6 @@
 //! Many sessions at once: nothing is lost, nothing is done twice.
 
-use crate::helpers::{attempts, claimed, drain, enqueue_all, id, text, until_someone_waits};
-use agentq_tests::{Database, database, json};
+use agentq_tests::{Database, attempts, claimed, database, drain, enqueue_all, id, json, text, until_someone_waits};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 

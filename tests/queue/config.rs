@@ -1,7 +1,6 @@
 //! The settings: reading and changing them, and the gates they close.
 
-use crate::helpers::{claimed, everything, expect, id, refused};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, everything, expect, id, json, refused};
 
 const SUBSTRATE: &str = "queue.job_substrate.enabled";
 

@@ -1,7 +1,6 @@
 //! A server that dies, and a server that was not told to preload the library.
 
-use crate::helpers::{claimed, drain, enqueue_all, expect, id, text, token};
-use agentq_tests::{Cluster, Options, Session, json};
+use agentq_tests::{Cluster, Options, Session, Stop, claimed, drain, enqueue_all, expect, id, json, text, token};
 
 const DATABASE: &str = "agentq_template";
 
@@ -127,6 +126,30 @@ fn without_preloading_everything_works_all_the_same() {
     db.assert_sound();
 }
 
+/// A process that does nothing until this is dropped.
+struct Frozen(String);
+
+impl Frozen {
+    /// The log is written by commits that wait for it, and by nobody else.
+    fn wal_writer(s: &mut Session) -> Frozen {
+        let frozen = Frozen(s.text("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"));
+        assert!(frozen.signal("-STOP"), "the writer of the log is not to be stopped");
+        frozen
+    }
+
+    fn signal(&self, signal: &str) -> bool {
+        let mut kill = std::process::Command::new("kill");
+        kill.args([signal, &self.0]).stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // It may be gone.
+        self.signal("-CONT");
+    }
+}
+
 /// One job of a kind of its own in this queue, claimed by this statement; returns its id.
 fn claimed_by(s: &mut Session, queue: &str, kind: &str, statement: &str) -> String {
     let job = id(&s.call(&format!("fn_job_enqueue('{kind}', p_options => '{{\"queue\": \"{queue}\"}}')")));
@@ -139,8 +162,7 @@ fn claimed_by(s: &mut Session, queue: &str, kind: &str, statement: &str) -> Stri
 
 #[test]
 fn claims_of_a_queue_without_durable_claims_may_be_undone_by_a_crash_and_nothing_else_is() {
-    // The log is written by commits that wait for it, and by nobody else.
-    let settings = vec!["wal_writer_delay = 10s".to_owned(), "autovacuum = off".to_owned()];
+    let settings = vec!["autovacuum = off".to_owned()];
     let mut cluster = Cluster::start("unflushed", &Options { settings, ..Options::default() });
     cluster.make_template();
     let mut s = cluster.session(DATABASE);
@@ -164,8 +186,11 @@ fn claims_of_a_queue_without_durable_claims_may_be_undone_by_a_crash_and_nothing
         for (kind, statement) in
             [("single", "SELECT CLAIM"), ("waits", "SELECT WAITING"), ("block", "BEGIN; SELECT CLAIM; COMMIT")]
         {
+            let frozen = Frozen::wal_writer(&mut s);
             let job = claimed_by(&mut s, queue, kind, statement);
-            cluster.crash_and_restart();
+            cluster.end(Stop::KillAll);
+            drop(frozen);
+            cluster.start_again();
             s = cluster.session(DATABASE);
             assert_eq!(s.state(&job), state, "{queue}: {statement}");
             assert_sound(&mut s);

@@ -1,7 +1,6 @@
 //! Jobs given up, their triage, and the removal of what is finished.
 
-use crate::helpers::{claimed, enqueue_all, everything, expect, id, refused, text};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, enqueue_all, everything, expect, id, json, refused, text};
 
 #[track_caller]
 fn bury(s: &mut Session, job: &str) -> String {

@@ -1,7 +1,6 @@
 //! Jobs that must be begun or finished by a time.
 
-use crate::helpers::{claimed, expect, id, refused};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, expect, id, json, refused};
 
 /// Enqueues a job with deadlines so many seconds from now.
 #[track_caller]
@@ -23,10 +22,10 @@ fn letter(s: &mut Session, job: &str) -> String {
 fn a_claim_never_hands_out_a_job_whose_deadline_has_passed() {
     let db = database();
     let mut s = db.session();
-    let late = enqueue(&mut s, "x", Some(10), None);
-    let later = enqueue(&mut s, "x", Some(10), Some(20));
+    let late = enqueue(&mut s, "x", Some(100), None);
+    let later = enqueue(&mut s, "x", Some(100), Some(200));
     let fine = enqueue(&mut s, "x", Some(1000), None);
-    s.shift_clock(30);
+    s.shift_clock(300);
     // Both late ones are given up on the way to the first that is in time.
     assert_eq!(id(&claimed(&mut s, "bob")), fine);
     assert_eq!(letter(&mut s, &late), "deadline start_deadline_missed agentq");
@@ -35,7 +34,7 @@ fn a_claim_never_hands_out_a_job_whose_deadline_has_passed() {
     // Also when it is the only one, and in a batch.
     enqueue(&mut s, "y", Some(1), None);
     enqueue(&mut s, "y", None, None);
-    s.shift_clock(60);
+    s.shift_clock(360);
     assert_eq!(s.call("fn_job_claim_batch('bob', 1, 'y')")["count"], json!(1));
     assert_eq!(s.state(&late), "dead_letter");
     db.assert_sound();
@@ -46,29 +45,29 @@ fn the_engine_gives_up_what_is_late() {
     let db = database();
     let mut s = db.session();
     let tick = "fn_engine_tick('enforce_deadlines')";
-    let resting = enqueue(&mut s, "a", Some(10), None);
-    let finished = enqueue(&mut s, "b", Some(10), Some(20));
+    let resting = enqueue(&mut s, "a", Some(100), None);
+    let finished = enqueue(&mut s, "b", Some(100), Some(200));
     expect(&mut s, "claimed", "fn_job_claim('bob', 'b')");
     expect(&mut s, "succeeded", &format!("fn_job_ack('{finished}', 'bob')"));
-    let begun = enqueue(&mut s, "c", Some(10), None);
+    let begun = enqueue(&mut s, "c", Some(100), None);
     expect(&mut s, "claimed", "fn_job_claim('bob', 'c')");
     s.call(&format!("fn_job_fail_or_retry('{begun}', 'bob', 'boom', p_retry_after => '1 hour')"));
-    let held = enqueue(&mut s, "d", Some(10), Some(20));
+    let held = enqueue(&mut s, "d", Some(100), Some(200));
     let claim = expect(&mut s, "claimed", "fn_job_claim('bob', 'd')");
     assert!(claim["finish_by"].is_string(), "{claim}");
     let scheduled = id(&s.call(
-        "fn_job_enqueue('e', p_scheduled_at => agentq.fn_clock_now() + '5 s',
-         p_options => jsonb_build_object('finish_by', agentq.fn_clock_now() + '6 s'))",
+        "fn_job_enqueue('e', p_scheduled_at => agentq.fn_clock_now() + '50 s',
+         p_options => jsonb_build_object('finish_by', agentq.fn_clock_now() + '60 s'))",
     ));
     s.call(tick);
     assert_eq!(s.count("agentq.job_dead_letter"), 0);
-    s.shift_clock(15);
+    s.shift_clock(150);
     s.call(tick);
     assert_eq!(letter(&mut s, &resting), "deadline start_deadline_missed agentq");
     assert_eq!(letter(&mut s, &scheduled), "deadline finish_deadline_missed agentq");
     // Begun in time, held or waiting for its next try.
     assert_eq!((s.state(&held).as_str(), s.state(&begun).as_str()), ("leased", "retry_waiting"));
-    s.shift_clock(25);
+    s.shift_clock(250);
     s.call(tick);
     assert_eq!(letter(&mut s, &held), "deadline finish_deadline_missed agentq");
     expect(&mut s, "lease_lost", &format!("fn_job_ack('{held}', 'bob')"));
@@ -115,12 +114,12 @@ fn deadlines_that_cannot_be_met_or_read_are_refused() {
 fn nobody_waits_for_a_job_that_another_session_has_in_hand() {
     let db = database();
     let (mut s, mut open) = (db.session(), db.session());
-    let claimed_late = enqueue(&mut s, "a", None, Some(10));
-    let other = enqueue(&mut s, "b", None, Some(10));
+    let claimed_late = enqueue(&mut s, "a", None, Some(100));
+    let other = enqueue(&mut s, "b", None, Some(100));
     open.run("BEGIN");
     expect(&mut open, "claimed", "fn_job_claim('bob', 'a')");
-    s.shift_clock(15);
-    s.run("SET lock_timeout = '5s'");
+    s.shift_clock(150);
+    s.run("SET lock_timeout = '20s'");
     assert_eq!(s.call("fn_engine_tick('enforce_deadlines')")["failed"], json!(0));
     assert_eq!(s.state(&other), "dead_letter");
     assert_eq!(s.count("agentq.job_deadline"), 1);

@@ -1,7 +1,6 @@
 //! Putting jobs into the queue.
 
-use crate::helpers::{claimed, drain, expect, id, text};
-use agentq_tests::{database, json};
+use agentq_tests::{claimed, database, drain, expect, id, json, text};
 
 #[test]
 fn an_enqueued_job_is_queued_with_the_defaults() {

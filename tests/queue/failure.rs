@@ -1,7 +1,6 @@
 //! What follows a failure: classes of errors, retry policies, the worker's verdicts, poison.
 
-use crate::helpers::{attempts, claimed, expect, id, refused, text};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, attempts, claimed, database, expect, id, json, refused, text};
 
 /// One job claimed by bob; returns its id.
 #[track_caller]

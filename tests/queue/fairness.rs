@@ -1,7 +1,8 @@
 //! Turns: a tenant with many jobs does not delay another's first by more than a few claims.
 
-use crate::helpers::{claimed, drain, expect, id, refuse, until_waiting};
-use agentq_tests::{Cluster, Options, Session, database, json};
+use agentq_tests::{
+    Cluster, Options, Session, claimed, database, drain, expect, id, is_told, json, refuse, waiting_claim,
+};
 use std::collections::BTreeMap;
 
 /// Enqueues jobs of a tenant in one call.
@@ -192,22 +193,17 @@ fn a_slot_of_a_tenant_that_comes_back_is_passed_on_and_told_of() {
     let db = database();
     let mut s = db.session();
     s.call("fn_limit_set('tenant:*', '{\"max_concurrent\": 1}')");
-    enqueue(&mut s, "a", 3);
-    let first = id(&claimed(&mut s, "bob"));
-    // Nobody gets in between.
-    let next = s.call(&format!("fn_job_ack_and_claim('{first}', 'bob')"));
-    let second = id(&next["job"]);
-    assert_ne!(first, second);
-    let mut waiting = db.session();
-    let waiter = std::thread::spawn(move || {
-        let began = std::time::Instant::now();
-        (waiting.call("fn_job_claim('cat', p_wait => '60 s')"), began.elapsed())
+    is_told(&db, || {
+        enqueue(&mut s, "a", 3);
+        let first = id(&claimed(&mut s, "bob"));
+        // Nobody gets in between.
+        let next = s.call(&format!("fn_job_ack_and_claim('{first}', 'bob')"));
+        let second = id(&next["job"]);
+        assert_ne!(first, second);
+        let waiter = waiting_claim(&db, "");
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{second}', 'bob')"));
+        waiter
     });
-    until_waiting(&mut s);
-    expect(&mut s, "succeeded", &format!("fn_job_ack('{second}', 'bob')"));
-    let (job, took) = waiter.join().expect("no panic");
-    assert_eq!(job["code"], "claimed");
-    assert!(took.as_secs() < 8, "it was told, and did not just look again: {took:?}");
 }
 
 #[test]
@@ -262,7 +258,8 @@ fn turns_are_taken_by_eight_workers_at_once_and_nothing_is_lost() {
          FROM agentq.job_done d JOIN agentq.job j USING (job_id)) r WHERE fairness_key LIKE 'tenant:small%'",
     );
     let rank: usize = rank.parse().expect("a number");
-    assert!(rank <= 150, "the small ones were through only after {rank} jobs");
+    // About a hundred where turns are taken, two thousand where they are not.
+    assert!(rank <= 500, "the small ones were through only after {rank} jobs");
     db.assert_sound();
 }
 
@@ -288,11 +285,10 @@ fn what_is_rolled_back_is_there_again() {
 fn a_waiting_claim_is_woken_by_a_job_in_a_lane() {
     let db = database();
     let mut s = db.session();
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| db.session().call("fn_job_claim('cat', p_wait => '20 seconds')"));
-        std::thread::sleep(std::time::Duration::from_millis(300));
+    is_told(&db, || {
+        let waiter = waiting_claim(&db, "");
         enqueue(&mut s, "a", 1);
-        assert_eq!(waiting.join().expect("an answer")["code"], "claimed");
+        waiter
     });
 }
 

@@ -1,7 +1,6 @@
 //! Ack, failure and backoff, and the record of every attempt.
 
-use crate::helpers::{attempts, claimed, everything, expect, id, text};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, attempts, claimed, database, everything, expect, id, json, text};
 
 /// A job under lease of `bob`.
 fn held(s: &mut Session, more: &str) -> String {

@@ -1,7 +1,6 @@
 //! Signs of life of the executors.
 
-use crate::helpers::{expect, refused, text};
-use agentq_tests::{database, json};
+use agentq_tests::{database, expect, json, refused, text};
 
 #[test]
 fn a_tick_makes_an_executor_known_and_further_ones_count() {

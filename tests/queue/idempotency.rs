@@ -1,7 +1,6 @@
 //! One unfinished job per idempotency key, whoever tries and when.
 
-use crate::helpers::{claimed, expect, id, until_someone_waits};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, expect, id, json, until_someone_waits};
 use std::sync::Barrier;
 
 /// Enqueues with the key `k` and returns whether that was a duplicate, and of which job.

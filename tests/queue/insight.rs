@@ -1,7 +1,6 @@
 //! Why a job waits, how hard the queue is pressed, and whether new work is let in.
 
-use crate::helpers::{claimed, enqueue_all, expect, id, refuse, refused};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, enqueue_all, expect, id, json, refuse, refused};
 
 #[track_caller]
 fn explain(s: &mut Session, job: &str) -> Value {
@@ -176,7 +175,7 @@ fn whoever_keeps_vacuum_back_is_named() {
     pin.run("SET application_name = 'forgotten'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class");
     s.run("SELECT agentq.fn_job_enqueue_batch((SELECT jsonb_agg(jsonb_build_object('job_kind', 'x')) FROM generate_series(1, 6000))) FROM generate_series(1, 2)");
     s.run("SELECT agentq.fn_job_claim_batch('w', 1000) FROM generate_series(1, 12)");
-    crate::helpers::eventually("the dead rows are seen", || {
+    agentq_tests::eventually("the dead rows are seen", || {
         s.run("SELECT pg_stat_force_next_flush()");
         s.call("fn_backpressure_status()")["vacuum_held_by"].as_str().is_some_and(|by| by.contains("forgotten"))
     });

@@ -1,8 +1,7 @@
 //! The view `job_queue`: what a plain INSERT, UPDATE or DELETE may do, and the rules that hold
 //! whoever writes.
 
-use crate::helpers::{claimed, drain, enqueue_all, everything, id, refused};
-use agentq_tests::{database, json};
+use agentq_tests::{claimed, database, drain, enqueue_all, everything, id, json, refused};
 
 #[test]
 fn the_view_has_its_documented_columns_in_their_order_and_then_the_queue() {

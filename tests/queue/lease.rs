@@ -1,9 +1,9 @@
 //! Holding a job: leases, fencing, heartbeats, giving back, and what happens to the silent.
 
-use crate::helpers::{
-    attempts, claimed, drain, enqueue_all, eventually, everything, expect, id, text, token, until_someone_waits,
+use agentq_tests::{
+    Session, attempts, claimed, database, drain, enqueue_all, eventually, everything, expect, id, json, text, token,
+    until_someone_waits,
 };
-use agentq_tests::{Session, database, json};
 
 /// How long the present lease lasts, from the claim to its end.
 fn lease_of(s: &mut Session, job: &str) -> String {

@@ -12,6 +12,7 @@ use agentq_core::life::sessions::Sessions;
 use agentq_core::life::{Terms, Worker};
 use agentq_core::limits::{Rule, Rules};
 use agentq_core::retry::{Backoff, Policy};
+use agentq_tests::dice::{Dice, seeds};
 use agentq_tests::{Cluster, Database, Options, Session, Value, database};
 use calls::Wish;
 
@@ -24,26 +25,6 @@ const CRASHES: i64 = 2;
 const PERIOD: i64 = 500;
 /// Lines of the story that are told when something is wrong.
 const TOLD: usize = 80;
-
-/// A small generator of numbers: good enough to mix operations, and the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn below(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % sides
-    }
-
-    fn one_of<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
-        if list.is_empty() { None } else { list.get(self.below(list.len())) }
-    }
-}
 
 /// What happened, told when a test fails.
 struct Story {
@@ -227,14 +208,6 @@ impl World {
             self.check();
         }
         self.check_drained();
-    }
-}
-
-/// A seed to try again is given as AGENTQ_SEED.
-fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("AGENTQ_SEED") {
-        Ok(seed) => vec![seed.parse().expect("AGENTQ_SEED is a number")],
-        Err(_) => (1..=count).collect(),
     }
 }
 

@@ -17,7 +17,6 @@ mod failure;
 mod fairness;
 mod finish;
 mod heartbeat;
-mod helpers;
 mod idempotency;
 mod insight;
 mod job_queue_view;

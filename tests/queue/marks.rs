@@ -1,7 +1,6 @@
 //! The marks from which claims scan: whatever comes back behind them, or commits late, is found.
 
-use crate::helpers::{claimed, drain, enqueue_all, eventually, expect, id};
-use agentq_tests::{Database, Session, database, json};
+use agentq_tests::{Database, Session, claimed, database, drain, enqueue_all, eventually, expect, id, json};
 use std::time::Duration;
 
 /// The shapes of a claim, each of which reads another lane, or several.

@@ -2,8 +2,8 @@
 //! give out the very jobs that the model says are next, whatever was committed late, rolled back,
 //! released, changed or cancelled meanwhile, and in the end not one may be missing.
 
-use crate::helpers::{drain, id};
-use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use agentq_tests::dice::{Dice, seeds_and_a_new_one};
+use agentq_tests::{Cluster, Options, Session, Value, database, drain, id, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Priority, schedule, id: the order in which jobs are claimed.
@@ -34,7 +34,7 @@ struct World {
     /// Committed and ready.
     ready: BTreeSet<Key>,
     kinds: BTreeMap<String, &'static str>,
-    chance: u64,
+    dice: Dice,
     log: Vec<String>,
 }
 
@@ -55,19 +55,12 @@ impl World {
             |(number, session)| Worker { session, name: format!("w{number}"), open: None, held: BTreeSet::new() };
         let mut workers: Vec<Worker> = sessions.into_iter().enumerate().map(worker).collect();
         workers[0].session.call("fn_config_set('queue.retry.backoff_base_sec', '3600')");
-        let chance = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        World { workers, ready: BTreeSet::new(), kinds: BTreeMap::new(), chance, log: vec![format!("seed {seed}")] }
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.chance ^= self.chance << 13;
-        self.chance ^= self.chance >> 7;
-        self.chance ^= self.chance << 17;
-        (self.chance >> 11) as usize % bound
+        let (dice, log) = (Dice::new(seed), vec![format!("seed {seed}")]);
+        World { workers, ready: BTreeSet::new(), kinds: BTreeMap::new(), dice, log }
     }
 
     fn one_of(&mut self, keys: &BTreeSet<Key>) -> Option<Key> {
-        if keys.is_empty() { None } else { keys.iter().nth(self.below(keys.len())).cloned() }
+        if keys.is_empty() { None } else { keys.iter().nth(self.dice.below(keys.len())).cloned() }
     }
 
     /// What this worker may claim, best first.
@@ -122,10 +115,11 @@ impl World {
     }
 
     fn enqueue(&mut self, who: usize) {
-        let (kind, priority) = (KINDS[self.below(3)], [0, 5, 100, 7][self.below(4)]);
-        let at = ["NULL", "NULL", "NULL", "agentq.fn_clock_now() - '1 hour'::interval", "'2020-01-01'"][self.below(5)];
+        let (kind, priority) = (KINDS[self.dice.below(3)], [0, 5, 100, 7][self.dice.below(4)]);
+        let at =
+            ["NULL", "NULL", "NULL", "agentq.fn_clock_now() - '1 hour'::interval", "'2020-01-01'"][self.dice.below(5)];
+        let jobs = [1, 1, 1, 1, 3][self.dice.below(5)];
         let worker = &mut self.workers[who];
-        let jobs = if self.chance.is_multiple_of(5) { 3 } else { 1 };
         let sql = format!(
             "SELECT agentq.fn_job_enqueue_batch((SELECT jsonb_agg(jsonb_build_object('job_kind', '{kind}', 'priority', {priority},
                 'scheduled_at', {at})) FROM generate_series(1, {jobs})), '{{\"answer\": \"ids\"}}')"
@@ -144,8 +138,8 @@ impl World {
     }
 
     fn claim(&mut self, who: usize) {
-        let limit = [1, 1, 1, 4][self.below(4)];
-        let (kinds, arguments): (&[&str], String) = match self.below(4) {
+        let limit = [1, 1, 1, 4][self.dice.below(4)];
+        let (kinds, arguments): (&[&str], String) = match self.dice.below(4) {
             0 => (&["b"], "p_job_kind => 'b'".to_owned()),
             1 => (&["a", "c"], "p_options => '{\"kinds\": [\"a\", \"c\"]}'".to_owned()),
             _ => (&KINDS, "p_job_kind => NULL".to_owned()),
@@ -175,7 +169,7 @@ impl World {
         let holds = self.holds(who);
         let Some(held) = self.one_of(&holds) else { return };
         let name = self.workers[who].name.clone();
-        let how = self.below(5);
+        let how = self.dice.below(5);
         let job = held.2.clone();
         let call = match how {
             0 => format!("fn_job_release('{job}', '{name}')"),
@@ -196,11 +190,11 @@ impl World {
         let visible = self.visible(who);
         let Some(found) = self.one_of(&visible) else { return };
         let job = found.2.clone();
-        let cancel = self.below(2) == 0;
+        let cancel = self.dice.below(2) == 0;
         let call = if cancel {
             format!("fn_job_cancel('{job}')")
         } else {
-            format!("fn_job_change('{job}', '{{\"priority\": {}}}')", self.below(3))
+            format!("fn_job_change('{job}', '{{\"priority\": {}}}')", self.dice.below(3))
         };
         assert_eq!(self.workers[who].session.call(&call)["ok"], true, "{call}");
         self.leave(who, &found);
@@ -235,7 +229,7 @@ impl World {
     }
 
     fn work(&mut self, who: usize) {
-        match self.below(9) {
+        match self.dice.below(9) {
             0..3 => self.enqueue(who),
             3..6 => self.claim(who),
             6..8 => self.end_one(who),
@@ -244,9 +238,9 @@ impl World {
     }
 
     fn step(&mut self) {
-        let who = self.below(self.workers.len());
+        let who = self.dice.below(self.workers.len());
         let is_open = self.workers[who].open.is_some();
-        let what = self.below(12);
+        let what = self.dice.below(12);
         self.log.push(format!("w{who} {what} {}", if is_open { "in its transaction" } else { "" }));
         match what {
             0 | 1 if !is_open => self.begin(who),
@@ -266,7 +260,7 @@ impl World {
     fn finish(mut self) {
         for who in 0..self.workers.len() {
             if self.workers[who].open.is_some() {
-                let commit = self.below(2) == 0;
+                let commit = self.dice.below(2) == 0;
                 self.end(who, commit);
             }
         }
@@ -280,19 +274,10 @@ impl World {
     }
 }
 
-/// A seed to try again is given as AGENTQ_SEED.
-fn seeds(count: u64) -> Vec<u64> {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time").as_nanos() as u64;
-    match std::env::var("AGENTQ_SEED") {
-        Ok(seed) => vec![seed.parse().expect("AGENTQ_SEED is a number")],
-        Err(_) => (1..count).chain([now]).collect(),
-    }
-}
-
 #[test]
 fn claims_follow_the_model_in_several_databases_at_once() {
     std::thread::scope(|scope| {
-        for seed in seeds(5) {
+        for seed in seeds_and_a_new_one(5) {
             scope.spawn(move || {
                 let db = database();
                 let mut world = World::new((0..4).map(|_| db.session()).collect(), seed);
@@ -308,7 +293,7 @@ fn claims_follow_the_model_in_several_databases_at_once() {
 fn claims_follow_the_model_without_the_preload() {
     let cluster = Cluster::start("model-bare", &Options { without_preload: true, ..Options::default() });
     cluster.make_template();
-    for seed in seeds(2) {
+    for seed in seeds_and_a_new_one(2) {
         let db = cluster.database();
         let mut world = World::new((0..4).map(|_| db.session()).collect(), seed);
         world.run(200);
@@ -322,7 +307,7 @@ fn claims_follow_the_model_through_crashes() {
     let mut cluster = Cluster::start("model-crash", &Options::default());
     cluster.make_template();
     let name = "agentq_template";
-    for seed in seeds(2) {
+    for seed in seeds_and_a_new_one(2) {
         let sessions = (0..4).map(|_| cluster.session(name)).collect();
         let mut world = World::new(sessions, seed);
         world.run(200);

@@ -1,7 +1,6 @@
 //! Ordering keys: one at a time, in order, across retries.
 
-use crate::helpers::{claimed, expect, id, refused, until_someone_waits};
-use agentq_tests::{Cluster, Options, Session, database, json};
+use agentq_tests::{Cluster, Options, Session, claimed, database, expect, id, json, refused, until_someone_waits};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -1,7 +1,6 @@
 //! Many jobs of one kind in one call: fn_job_enqueue_payloads.
 
-use crate::helpers::{drain, refused, text, until_waiting};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, database, drain, json, refused, text, until_waiting};
 
 fn enqueue(s: &mut Session, kind: &str, payloads: &Value, options: &Value) -> Value {
     s.json("SELECT agentq.fn_job_enqueue_payloads($1, $2, $3)", &[&kind, payloads, options])

@@ -1,8 +1,7 @@
 //! Plans that cannot flip: whatever the statistics say, every statement of a job's life is run in
 //! the same way. Enqueue, claim and ack have no plan at all; they open their indexes themselves.
 
-use crate::helpers::{expect, id};
-use agentq_tests::{Cluster, Database, Options, Session};
+use agentq_tests::{Cluster, Database, Options, Session, expect, id};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A server that logs the plan of every statement, also of those inside functions.

@@ -1,7 +1,6 @@
 //! Named queues: their defaults, and pausing them.
 
-use crate::helpers::{claimed, expect, id, refused};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, expect, id, json, refused};
 
 fn enqueue_in(s: &mut Session, queue: &str) -> String {
     id(&s.call(&format!("fn_job_enqueue('x', p_options => '{{\"queue\": \"{queue}\"}}')")))

@@ -1,7 +1,6 @@
 //! Rate limits: no more is begun in a time than may be, and what the other side says holds for all at once.
 
-use crate::helpers::{claimed, expect, id, refuse};
-use agentq_tests::{Cluster, Options, Session, Value, database, json};
+use agentq_tests::{Cluster, Options, Session, Value, claimed, database, expect, id, json, refuse};
 
 #[track_caller]
 fn limit(s: &mut Session, key: &str, limit: &str) {
@@ -21,18 +20,25 @@ fn claim(s: &mut Session) -> i64 {
     s.call("fn_job_claim_batch('bob', 100)")["count"].as_i64().expect("a number")
 }
 
+/// No lease runs out while the clock is moved.
+#[track_caller]
+fn long_leases(s: &mut Session) {
+    s.call("fn_config_set('queue.lease.duration_sec', '86400')");
+}
+
 const KEY: &str = "[\"provider:x\"]";
 
 #[test]
 fn a_bucket_lets_a_burst_through_and_then_an_even_rate() {
     let db = database();
     let mut s = db.session();
-    limit(&mut s, "provider:x", "{\"rate\": 60, \"per_seconds\": 60, \"burst\": 5}");
+    long_leases(&mut s);
+    limit(&mut s, "provider:x", "{\"rate\": 60, \"per_seconds\": 6000, \"burst\": 5}");
     enqueue(&mut s, "a", KEY, 20);
     assert_eq!(claim(&mut s), 5);
     let answer = s.call("fn_job_claim('bob')");
     assert_eq!((answer["code"].clone(), answer["limited"].clone()), (json!("empty"), json!(["provider:x"])));
-    for (seconds, jobs) in [(1, 1), (3, 2), (100, 5)] {
+    for (seconds, jobs) in [(110, 1), (310, 2), (10_000, 5)] {
         s.shift_clock(seconds);
         assert_eq!(claim(&mut s), jobs, "after {seconds} seconds");
         assert_eq!(claim(&mut s), 0, "after {seconds} seconds");
@@ -49,15 +55,16 @@ fn a_bucket_lets_a_burst_through_and_then_an_even_rate() {
 fn a_window_lets_no_more_through_in_any_stretch() {
     let db = database();
     let mut s = db.session();
-    limit(&mut s, "provider:*", "{\"rate\": 10, \"per_seconds\": 16, \"algorithm\": \"sliding_window\"}");
+    long_leases(&mut s);
+    limit(&mut s, "provider:*", "{\"rate\": 10, \"per_seconds\": 1600, \"algorithm\": \"sliding_window\"}");
     enqueue(&mut s, "a", KEY, 40);
     enqueue(&mut s, "a", "[\"provider:y\"]", 3);
     assert_eq!(claim(&mut s), 13, "each key of the pattern has its own");
-    s.shift_clock(15);
+    s.shift_clock(1_500);
     assert_eq!(claim(&mut s), 0);
-    s.shift_clock(18);
+    s.shift_clock(1_800);
     assert_eq!(claim(&mut s), 10);
-    s.shift_clock(33);
+    s.shift_clock(3_300);
     assert_eq!(claim(&mut s), 0);
     db.assert_sound();
 }
@@ -66,18 +73,19 @@ fn a_window_lets_no_more_through_in_any_stretch() {
 fn a_weight_takes_more_and_is_not_passed_by() {
     let db = database();
     let mut s = db.session();
-    limit(&mut s, "provider:x", "{\"rate\": 1000, \"per_seconds\": 10}");
+    long_leases(&mut s);
+    limit(&mut s, "provider:x", "{\"rate\": 1000, \"per_seconds\": 1000}");
     let light = enqueue(&mut s, "a", "{\"provider:x\": 600}", 1);
     let heavy = enqueue(&mut s, "a", "{\"provider:x\": 900}", 1);
     let late = enqueue(&mut s, "a", "{\"provider:x\": 100}", 1);
     assert_eq!(id(&claimed(&mut s, "bob")), light[0]);
     // 400 are left, which would do for the last; but the one before it has waited longer.
     assert_eq!(s.claim("bob")["code"], "empty");
-    s.shift_clock(4);
+    s.shift_clock(400);
     assert_eq!(s.claim("bob")["code"], "empty");
-    s.shift_clock(6);
+    s.shift_clock(600);
     assert_eq!(id(&claimed(&mut s, "bob")), heavy[0]);
-    s.shift_clock(7);
+    s.shift_clock(700);
     assert_eq!(id(&claimed(&mut s, "bob")), late[0]);
     let job = s.call(&format!("fn_job_get('{}')", heavy[0]))["job"].clone();
     assert_eq!((job["limit_keys"].clone(), job["limit_weights"].clone()), (json!(["provider:x"]), json!([900])));
@@ -94,12 +102,13 @@ fn a_weight_takes_more_and_is_not_passed_by() {
 fn a_job_heavier_than_the_rate_runs_alone() {
     let db = database();
     let mut s = db.session();
-    limit(&mut s, "provider:x", "{\"rate\": 10, \"per_seconds\": 10}");
+    long_leases(&mut s);
+    limit(&mut s, "provider:x", "{\"rate\": 10, \"per_seconds\": 1000}");
     let jobs = enqueue(&mut s, "a", "{\"provider:x\": 30}", 2);
     assert_eq!(id(&claimed(&mut s, "bob")), jobs[0]);
-    s.shift_clock(29);
+    s.shift_clock(2_900);
     assert_eq!(s.claim("bob")["code"], "empty");
-    s.shift_clock(31);
+    s.shift_clock(3_100);
     assert_eq!(id(&claimed(&mut s, "bob")), jobs[1]);
 }
 

@@ -1,7 +1,6 @@
 //! Jobs with effects outside, whose worker fell silent: nobody runs them again before someone has looked.
 
-use crate::helpers::{attempts, claimed, expect, id, refused};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, attempts, claimed, database, expect, id, json, refused};
 
 /// A job whose holder has fallen silent.
 #[track_caller]

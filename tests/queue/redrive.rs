@@ -1,7 +1,6 @@
 //! Dead letters: their history, their resolution, trying them again, and throwing them away.
 
-use crate::helpers::{claimed, drain, expect, id, refused, text, until_someone_waits};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, drain, expect, id, json, refused, text, until_someone_waits};
 
 /// A job of this kind that has failed for good; returns job and letter.
 #[track_caller]

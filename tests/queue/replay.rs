@@ -1,7 +1,6 @@
 //! Finished jobs run once more.
 
-use crate::helpers::{claimed, expect, id, refused};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, expect, id, json, refused};
 
 /// A job that has succeeded with this checkpoint; returns its id.
 #[track_caller]

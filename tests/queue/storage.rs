@@ -1,7 +1,6 @@
 //! The hot path reads and writes its tables without SQL: what a statement would have kept, it keeps.
 
-use crate::helpers::{claimed, drain, enqueue_all, expect, id, token};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, drain, enqueue_all, expect, id, json, token};
 
 /// The answers are put together byte by byte; read as text and back they must be the same value.
 #[track_caller]
@@ -286,7 +285,7 @@ fn an_ack_waits_for_a_heartbeat_and_then_counts() {
         let call = format!("fn_job_ack('{job}', 'bob')");
         move || worker.call(&call)
     });
-    crate::helpers::eventually("the ack waits", || db.session().count("pg_locks WHERE NOT granted") == 1);
+    agentq_tests::eventually("the ack waits", || db.session().count("pg_locks WHERE NOT granted") == 1);
     other.run("COMMIT");
     assert_eq!(ack.join().expect("the ack ends")["code"], "succeeded");
     db.assert_sound();

@@ -1,7 +1,9 @@
 //! Jobs live and die with the transactions of their callers.
 
-use crate::helpers::{attempts, claimed, drain, enqueue_all, eventually, expect, id, until_someone_waits};
-use agentq_tests::{Database, Session, database, json};
+use agentq_tests::{
+    Database, Session, attempts, claimed, database, drain, enqueue_all, eventually, expect, id, json,
+    until_someone_waits,
+};
 
 /// A table of the caller's own, with one column.
 fn own_table(s: &mut Session) {

@@ -1,7 +1,6 @@
 //! What an enqueue does about an earlier one with the same key: push it back, keep others out, replace it.
 
-use crate::helpers::{claimed, expect, id, refused, until_someone_waits};
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, expect, id, json, refused, until_someone_waits};
 
 #[track_caller]
 fn enqueue(s: &mut Session, unique: &str, n: i32) -> Value {
@@ -24,9 +23,9 @@ fn a_debounced_job_runs_when_nobody_has_asked_for_a_while() {
         let again = enqueue(&mut s, DEBOUNCE, n);
         assert_eq!((again["code"].clone(), again["job_id"].clone()), (json!("debounced"), first["job_id"].clone()));
     }
-    s.shift_clock(69);
+    s.shift_clock(60);
     assert_eq!(s.claim("bob")["code"], "empty");
-    s.shift_clock(71);
+    s.shift_clock(75);
     let claim = claimed(&mut s, "bob");
     assert_eq!((claim["job_id"].clone(), claim["payload_json"].clone()), (first["job_id"].clone(), json!({"n": 3})));
     // A job in hand is left alone, and the next one after it is new.

@@ -1,7 +1,6 @@
 //! What an operator looks at: health, backlog and the summary of the dead letters.
 
-use crate::helpers::{claimed, enqueue_all, id};
-use agentq_tests::{Session, database};
+use agentq_tests::{Session, claimed, database, enqueue_all, id};
 
 const HEALTH: [&str; 28] = [
     "executor_name",

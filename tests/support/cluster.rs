@@ -5,11 +5,12 @@
 
 #![allow(unsafe_code, reason = "tying a server's life to the tests'")]
 
+use crate::patience::PATIENCE;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -180,7 +181,7 @@ impl Cluster {
     }
 
     fn wait_until_up(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         while self.try_connect("postgres").is_err() {
             assert!(Instant::now() < deadline, "the server does not come up:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(50));
@@ -239,7 +240,7 @@ impl Cluster {
     /// Starts the server again on the data it left. While processes of the last one are still there the
     /// server refuses to start, as it should; then it is tried again.
     pub fn start_again(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             self.launch();
             if self.is_up_before(deadline) {
@@ -332,7 +333,18 @@ pub fn children(parent: i32) -> Vec<i32> {
         .collect()
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it has an address").port()
+/// A port that nobody listens at, and that no connection is given by chance: those get theirs from a range of their own,
+/// and one of them might have it before the server does, or while the server is down.
+pub fn free_port() -> u16 {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 10_000;
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let above = range.split_whitespace().next().and_then(|port| port.parse().ok()).unwrap_or(32_768);
+    let count = above.max(FIRST + 1_000) - FIRST;
+    // Test processes that run at once begin at different places.
+    let mut ports = (0..count).map(|_| {
+        let number = std::process::id().wrapping_mul(97).wrapping_add(NUMBER.fetch_add(1, Ordering::SeqCst));
+        (FIRST + number % count) as u16
+    });
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }

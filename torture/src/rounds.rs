@@ -10,14 +10,15 @@ use crate::load::fleet::{Crew, Fleet};
 use crate::options::Options;
 use crate::report::Report;
 use crate::stage::{Scene, Stage};
+use agentq_tests::PATIENCE;
 use postgres::Client;
 use std::time::{Duration, Instant};
 
-/// How long the load runs before a fault, and after it.
-const BEFORE: Duration = Duration::from_millis(1200);
+/// How long the load runs before a fault, and after it, when it is under way.
+const BEFORE: Duration = Duration::from_millis(1000);
 const AFTER: Duration = Duration::from_millis(800);
 /// Work that is left at the end must be done in this time.
-const DRAIN: Duration = Duration::from_secs(120);
+const DRAIN: Duration = Duration::from_secs(300);
 
 pub struct Rounds {
     options: Options,
@@ -122,6 +123,7 @@ impl Rounds {
     fn strike(&mut self, fault: Fault, scene: &mut Scene) -> Result<Option<f64>, Failure> {
         let mut fleet = self.fleet(scene, fault.crew());
         fleet.start();
+        self.until_work_goes_on(scene, Instant::now())?;
         std::thread::sleep(BEFORE + Duration::from_millis(self.dice.below(400)));
         let struck = Instant::now();
         fault.strike(&mut self.stage, scene, &mut fleet, &mut self.dice)?;
@@ -141,7 +143,7 @@ impl Rounds {
     fn until_work_goes_on(&self, scene: &mut Scene, struck: Instant) -> Result<f64, Failure> {
         let before = scene.acks()?;
         while scene.acks()? == before {
-            if struck.elapsed() > Duration::from_secs(120) {
+            if struck.elapsed() > PATIENCE {
                 return Err("nobody works any more".into());
             }
             std::thread::sleep(Duration::from_millis(5));

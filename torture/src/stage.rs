@@ -6,7 +6,7 @@ use crate::check::snapshot::Snapshot;
 use crate::check::{self, Moved, Problem};
 use crate::disk::{self, Disk};
 use crate::ledger::Shelf;
-use agentq_tests::{Cluster, Options as ClusterOptions};
+use agentq_tests::{Cluster, Options as ClusterOptions, PATIENCE};
 use postgres::{Client, NoTls};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ impl Stage {
 
     /// A connection as soon as the server has one to give: after a crash it may take a while to recover.
     pub fn connect_patiently(&self, database: &str) -> Result<Client, Failure> {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             match self.connect(database) {
                 Err(error) if Instant::now() > deadline => return Err(error),

@@ -7,7 +7,7 @@ use agentq_torture::stage::Stage;
 fn memory_and_open_files_stay_flat_while_jobs_pass() {
     let stage = Stage::new().expect("a server");
     let samples = soak::pass(&stage, 60_000).expect("the jobs pass");
-    assert!(samples.len() >= 8, "it was over too soon to tell: {} samples", samples.len());
+    assert!(samples.len() >= 8, "too little was seen of it: {} samples", samples.len());
     println!("{}", soak::table(&samples));
     // Tables are judged by the long form: autovacuum has hardly begun here.
     for line in soak::LINES.iter().take(4) {

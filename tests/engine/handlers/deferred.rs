@@ -2,8 +2,8 @@
 //! by whichever way, its handler runs as the handler's role. A gate's hook runs as its own role.
 
 use super::{register, with_role};
-use crate::helpers::{database, eventually, hurry};
-use agentq_tests::{Database, Session, Value};
+use agentq_tests::engine::{database, hurry};
+use agentq_tests::{Database, Session, eventually, expect};
 
 /// A session of a role of this database with a level.
 fn with_level(db: &Database<'_>, level: &str) -> (String, Session) {
@@ -11,13 +11,6 @@ fn with_level(db: &Database<'_>, level: &str) -> (String, Session) {
     let session = db.session_of(&role);
     db.session().json("SELECT agentq.fn_access_grant($1, $2)", &[&role, &level]);
     (role, session)
-}
-
-#[track_caller]
-fn expect(s: &mut Session, code: &str, call: &str) -> Value {
-    let answer = s.call(call);
-    assert_eq!(answer["code"], code, "{call}: {answer}");
-    answer
 }
 
 #[test]

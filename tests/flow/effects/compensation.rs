@@ -1,9 +1,8 @@
 //! Compensating what was done: in reverse order, one after the other, as far as it goes.
 
 use super::{TRIP, carry_out, declare, held, plan, status};
-use crate::helpers::{claimed, expect, id, text, until_someone_waits};
 use crate::missions::start;
-use agentq_tests::{Session, Value, database, json};
+use agentq_tests::{Session, Value, claimed, database, expect, id, json, text, until_someone_waits};
 
 const THREE: &str = r#"[{"effect_type": "hotel.book", "payload": {"room": 7}}, {"effect_type": "flight.book"}, {"effect_type": "hotel.book"}]"#;
 

@@ -1,8 +1,7 @@
 //! What was done otherwise than declared is written down.
 
 use super::{TRIP, carry_out, declare, held, plan};
-use crate::helpers::{claimed, expect, id};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, claimed, database, expect, id, json};
 
 fn drift(s: &mut Session) -> Vec<String> {
     s.texts(

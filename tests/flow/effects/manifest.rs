@@ -1,8 +1,7 @@
 //! The catalog of operations and compensations.
 
 use super::{TRIP, declare};
-use crate::helpers::{expect, refused, until_someone_waits};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, database, expect, json, refused, until_someone_waits};
 
 #[track_caller]
 fn set_refused(s: &mut Session, manifest: &str, message: &str, hint: &str) {

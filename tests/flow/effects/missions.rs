@@ -2,9 +2,8 @@
 
 use super::compensation::{turn, undo};
 use super::{TRIP, carry_out, declare, plan};
-use crate::helpers::{expect, id, text};
 use crate::missions::{claim, start, status};
-use agentq_tests::{Session, database, json};
+use agentq_tests::{Session, database, expect, id, json, text};
 
 const BOTH: &str = r#"[{"effect_type": "hotel.book"}, {"effect_type": "flight.book"}]"#;
 

@@ -1,8 +1,7 @@
 //! Old effects are removed when nobody needs them any more.
 
 use super::{TRIP, carry_out, declare, held, plan};
-use crate::helpers::expect;
-use agentq_tests::database;
+use agentq_tests::{database, expect};
 
 #[test]
 fn old_effects_go_after_their_jobs_and_what_waits_for_a_person_stays() {

@@ -1,10 +1,9 @@
 //! What a session may do, and what the model says to it.
 
 use super::{PERIOD, World};
-use crate::helpers::{id, text, token};
 use agentq_core::life::{Failed, Holder, Job, LEASE_LOST, Queue};
 use agentq_core::retry::Verdict;
-use agentq_tests::Value;
+use agentq_tests::{Value, id, text, token};
 
 /// Jobs that may be unfinished at once: so few that no claim leaves any for the next.
 const MOST: usize = 24;
@@ -144,7 +143,7 @@ impl World {
             .collect();
         let known: Vec<_> = self.claims.iter().filter(|(id, _)| view.jobs.contains_key(id)).cloned().collect();
         let from = if self.dice.below(8) > 0 { held } else { known };
-        let Some((job, token)) = self.dice.one_of(&from).cloned() else { return self.claim(who) };
+        let Some((job, token)) = self.dice.any_of(&from).cloned() else { return self.claim(who) };
         match self.dice.below(11) {
             0..2 => self.ack(who, &job, &token),
             2 | 10 => self.ack_and_claim(who, &job, &token),
@@ -232,7 +231,7 @@ impl World {
         };
         let jobs = self.model.view(who).jobs;
         let jobs: Vec<String> = jobs.into_iter().filter(|(_, job)| fits(job)).map(|(id, _)| id).collect();
-        self.dice.one_of(&jobs).cloned()
+        self.dice.any_of(&jobs).cloned()
     }
 
     fn cancel(&mut self, who: usize) {
@@ -258,7 +257,7 @@ impl World {
     fn redrive(&mut self, who: usize) {
         let jobs = self.model.view(who).jobs;
         let dead: Vec<String> = jobs.into_iter().filter(|(_, job)| job.letter.is_some()).map(|(id, _)| id).collect();
-        let Some(job) = self.dice.one_of(&dead).cloned() else { return };
+        let Some(job) = self.dice.any_of(&dead).cloned() else { return };
         let letter = format!("SELECT dead_letter_id FROM agentq.job_dead_letter WHERE job_id = '{job}'");
         let letter = self.sessions[who].text(&letter);
         let again = self.dice.below(4) == 0;

@@ -2,9 +2,9 @@
 //! sees a limit passed, and in the end every job is there and has ended as the machine says.
 
 use super::checks::assert_drained;
-use super::{Dice, Story, prepare, terms};
-use crate::helpers::{eventually, id, token};
-use agentq_tests::{Session, Value, database};
+use super::{Story, prepare, terms};
+use agentq_tests::dice::Dice;
+use agentq_tests::{Session, Value, database, eventually, id, token};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 
@@ -19,6 +19,15 @@ struct Tally {
     made: AtomicI64,
     claims: AtomicI64,
     jobs: Mutex<Vec<String>>,
+    /// How often the observer has looked.
+    looks: AtomicI64,
+}
+
+impl Tally {
+    fn is_mild(&self) -> bool {
+        let (made, claims) = (self.made.load(SeqCst), self.claims.load(SeqCst));
+        made <= 500 || claims <= made / 2 || self.looks.load(SeqCst) <= 50
+    }
 }
 
 /// What a session has done since its transaction began.
@@ -93,7 +102,7 @@ impl Hammer<'_> {
     fn end_one(&mut self) -> Option<()> {
         let held = self.held.iter().chain(&self.done.claimed);
         let held: Vec<_> = held.filter(|(_, token)| !self.done.ended.contains(token)).cloned().collect();
-        let Some((job, token)) = self.dice.one_of(&held).cloned() else { return self.claim() };
+        let Some((job, token)) = self.dice.any_of(&held).cloned() else { return self.claim() };
         let me = self.me.clone();
         let (call, codes): (String, &[&str]) = match self.dice.below(8) {
             0..4 => (format!("fn_job_ack('{job}', '{me}', NULL, '{token}')"), &["succeeded", "lease_lost"]),
@@ -119,14 +128,14 @@ impl Hammer<'_> {
         let jobs = self.tally.jobs.lock().expect("nobody has panicked").clone();
         // Rather a young one: the old ones have ended.
         let young = &jobs[jobs.len().saturating_sub(40)..];
-        let Some(job) = self.dice.one_of(young).cloned() else { return Some(()) };
+        let Some(job) = self.dice.any_of(young).cloned() else { return Some(()) };
         let codes = ["cancelled", "cancel_requested", "already_finished"];
         self.call(&format!("fn_job_cancel('{job}', 'not needed')"), &codes).map(drop)
     }
 
     fn redrive(&mut self) -> Option<()> {
         let letters = self.s.texts("SELECT dead_letter_id FROM agentq.job_dead_letter ORDER BY moved_at DESC LIMIT 20");
-        let Some(letter) = self.dice.one_of(&letters).cloned() else { return Some(()) };
+        let Some(letter) = self.dice.any_of(&letters).cloned() else { return Some(()) };
         let again = self.dice.below(4) == 0;
         let call = format!("fn_dead_letter_redrive('{letter}', p_options => '{{\"again\": {again}}}')");
         let answer = self.call(&call, &["redriven", "already_redriven"])?;
@@ -208,18 +217,17 @@ const HELD: &str = "SELECT concat_ws(' ', key, count(*)) FROM agentq.job_lease l
     GROUP BY key";
 const COUNTED: &str = "SELECT concat_ws(' ', limit_key, counted) FROM agentq.v_limit";
 
-/// Looks all the time; returns how often.
-fn observe(s: &mut Session, over: &AtomicBool) -> usize {
-    let (rules, mut looks) = (terms().rules, 0);
+/// Looks all the time.
+fn observe(s: &mut Session, over: &AtomicBool, looks: &AtomicI64) {
+    let rules = terms().rules;
     while !over.load(SeqCst) {
         for row in s.texts(HELD).into_iter().chain(s.texts(COUNTED)) {
             let (key, count) = row.split_once(' ').expect("a key and a number");
             let count: u32 = count.parse().expect("a number");
             assert!(rules.slots(key).is_none_or(|most| count <= most), "{key} is held {count} times");
         }
-        looks += 1;
+        looks.fetch_add(1, SeqCst);
     }
-    looks
 }
 
 #[test]
@@ -227,8 +235,8 @@ fn the_life_of_jobs_holds_under_eight_sessions_at_once() {
     let db = database();
     prepare(&mut db.session());
     let (tally, over) = (Tally::default(), AtomicBool::new(false));
-    let looks = std::thread::scope(|scope| {
-        let observer = scope.spawn(|| observe(&mut db.session(), &over));
+    std::thread::scope(|scope| {
+        let observer = scope.spawn(|| observe(&mut db.session(), &over, &tally.looks));
         let hammers: Vec<_> = (0..THREADS)
             .map(|number| {
                 let (mut s, tally) = (db.session(), &tally);
@@ -237,16 +245,18 @@ fn the_life_of_jobs_holds_under_eight_sessions_at_once() {
                 let (me, dice) = (format!("w{number}"), Dice::new(seed));
                 let story = Story { seed, lines: Vec::new() };
                 let mut hammer = Hammer { s, me, dice, tally, held: Vec::new(), done: Done::default(), story };
-                scope.spawn(move || (0..CALLS).for_each(|_| hammer.step()))
+                // On a busy machine, where calls give up more often, more of them are made.
+                let goes_on = |call: &usize| *call < CALLS || tally.is_mild();
+                scope.spawn(move || (0..20 * CALLS).take_while(goes_on).for_each(|_| hammer.step()))
             })
             .collect();
         let ended: Vec<_> = hammers.into_iter().map(|hammer| hammer.join()).collect();
         over.store(true, SeqCst);
         ended.into_iter().for_each(|ended| ended.expect("a session has failed"));
-        observer.join().expect("a limit was passed")
+        observer.join().expect("a limit was passed");
     });
     let (made, claims) = (tally.made.load(SeqCst), tally.claims.load(SeqCst));
-    assert!(made > 500 && claims > made / 2 && looks > 50, "mild: {made} jobs, {claims} claims, {looks} looks");
+    assert!(!tally.is_mild(), "mild: {made} jobs, {claims} claims, {:?} looks", tally.looks);
 
     let mut s = db.session();
     s.shift_clock(100_000);

@@ -3,6 +3,7 @@
 
 use crate::Failure;
 use crate::stage::Stage;
+use agentq_tests::PATIENCE;
 use std::time::{Duration, Instant};
 
 pub fn strike(stage: &mut Stage) -> Result<(), Failure> {
@@ -11,7 +12,7 @@ pub fn strike(stage: &mut Stage) -> Result<(), Failure> {
     std::thread::sleep(Duration::from_secs(2));
     disk.empty()?;
     // It has gone down for good, is about to, goes down and up, or has never stopped.
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + PATIENCE;
     while stage.connect("postgres").is_err() {
         if !stage.cluster.is_running() {
             stage.cluster.start_again();

@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use crate::load::Role;
 use crate::load::fleet::Fleet;
 use crate::stage::{Scene, Stage};
-use agentq_tests::{Stop, children};
+use agentq_tests::{PATIENCE, Stop, children};
 use std::time::{Duration, Instant};
 
 pub fn workers(fleet: &mut Fleet, dice: &mut Dice) -> Result<(), Failure> {
@@ -47,7 +47,7 @@ pub fn backend(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
         if victim.is_some_and(|(pid, _)| kill(stage, pid).is_ok()) && has_ended(&mut client) {
             break;
         }
-        if Instant::now() > patience + Duration::from_secs(20) {
+        if Instant::now() > patience + PATIENCE {
             return Err("there is no worker's session".into());
         }
     }
@@ -57,7 +57,7 @@ pub fn backend(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
 /// The engine's worker or the launcher.
 pub fn engine(stage: &mut Stage, scene: &Scene, which: &str) -> Result<(), Failure> {
     let mut client = stage.connect_patiently(&scene.database)?;
-    let patience = Instant::now() + Duration::from_secs(30);
+    let patience = Instant::now() + PATIENCE;
     loop {
         let row = client.query_one(&format!("SELECT {which} FROM agentq.v_engine_status"), &[])?;
         // It may have gone by itself; then there is another.
@@ -75,7 +75,7 @@ pub fn engine(stage: &mut Stage, scene: &Scene, which: &str) -> Result<(), Failu
         let running = client.query_one("SELECT mode = 'running' FROM agentq.v_engine_status", &[]);
         match running {
             Ok(row) if row.get::<_, bool>(0) => return Ok(()),
-            _ if Instant::now() > patience + Duration::from_secs(30) => {
+            _ if Instant::now() > patience + PATIENCE => {
                 return Err("the engine does not come back".into());
             }
             Err(_) => client = stage.connect_patiently(&scene.database)?,

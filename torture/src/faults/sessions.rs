@@ -3,21 +3,32 @@
 use crate::Failure;
 use crate::dice::Dice;
 use crate::stage::{Scene, Stage};
+use agentq_tests::PATIENCE;
 use postgres::{Client, NoTls};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Two hundred connections at once to a server that has room for sixty.
+/// Two hundred connections at once to a server that has room for sixty, again and again.
 pub fn storm(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
+    const CLIENTS: usize = 20;
     let url = stage.url(&scene.database);
-    let refused = AtomicUsize::new(0);
+    let (refused, all_at_once) = (AtomicUsize::new(0), Barrier::new(CLIENTS));
+    let connect = || {
+        let held: Vec<Client> = (0..10).filter_map(|_| Client::connect(&url, NoTls).ok()).collect();
+        refused.fetch_add(10 - held.len(), SeqCst);
+        held
+    };
     std::thread::scope(|scope| {
-        for _ in 0..20 {
+        for _ in 0..CLIENTS {
             scope.spawn(|| {
+                // Nobody lets go of the first ones before everybody has tried.
+                let held = connect();
+                all_at_once.wait();
+                drop(held);
                 let until = Instant::now() + Duration::from_secs(2);
                 while Instant::now() < until {
-                    let held: Vec<Client> = (0..10).filter_map(|_| Client::connect(&url, NoTls).ok()).collect();
-                    refused.fetch_add(10 - held.len(), SeqCst);
+                    connect();
                 }
             });
         }
@@ -49,7 +60,7 @@ pub fn deadlocks(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
         let row = client.query_one("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()", &[])?;
         Ok(row.get(0))
     };
-    let (before, patience) = (count()?, Instant::now() + Duration::from_secs(90));
+    let (before, patience) = (count()?, Instant::now() + PATIENCE);
     while count()? < before + 3 {
         if Instant::now() > patience {
             return Err("nobody waited for anybody in a ring".into());

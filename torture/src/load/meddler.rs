@@ -51,7 +51,7 @@ impl<'m> Meddler<'m> {
         jobs
     }
 
-    fn cancel(&mut self, job: Uuid) {
+    pub fn cancel(&mut self, job: Uuid) {
         self.client.write(&[Entry::Cancelling { job }]);
         let answer = self.client.ask("SELECT agentq.fn_job_cancel($1, 'not needed')->>'code'", &[&job]);
         if answer.is_ok_and(|row| row.get::<_, String>(0) == "cancelled") {

@@ -25,10 +25,10 @@ pub struct Producer<'m> {
 }
 
 /// One job that is to be.
-struct Wish {
-    key: String,
-    order: Option<String>,
-    document: Value,
+pub struct Wish {
+    pub key: String,
+    pub order: Option<String>,
+    pub document: Value,
 }
 
 impl<'m> Producer<'m> {
@@ -87,7 +87,7 @@ impl<'m> Producer<'m> {
     }
 
     /// Asks for these jobs in one transaction, until the answer is known.
-    fn enqueue(&mut self, wishes: &[Wish], again: bool) {
+    pub fn enqueue(&mut self, wishes: &[Wish], again: bool) {
         let keys: Vec<String> = wishes.iter().map(|wish| wish.key.clone()).collect();
         let documents = Value::Array(wishes.iter().map(|wish| wish.document.clone()).collect());
         loop {
@@ -154,7 +154,8 @@ impl<'m> Producer<'m> {
         self.client.write(&[entry]);
     }
 
-    fn mission(&mut self) {
+    /// Starts a mission of four steps.
+    pub fn mission(&mut self) {
         let key = self.new_key();
         let options = json!({"idempotency_key": key});
         loop {

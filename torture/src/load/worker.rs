@@ -15,21 +15,23 @@ const LEASE_SECONDS: i32 = 2;
 /// The answer, and when each lease in it runs out, in microseconds since 1970.
 const UNTIL: &str = "ARRAY(SELECT (extract(epoch FROM (j->>'lease_until')::timestamptz) * 1000000)::bigint";
 
+/// A job that the worker was told it holds.
 #[derive(Clone, Copy)]
-struct Held {
-    job: Uuid,
-    token: Uuid,
+pub struct Held {
+    pub job: Uuid,
+    pub token: Uuid,
 }
 
 pub struct Worker<'m> {
     client: Client,
+    pub lease_seconds: i32,
     dice: Dice,
     manner: &'m Manner,
 }
 
 impl<'m> Worker<'m> {
     pub fn new(client: Client, dice: Dice, manner: &'m Manner) -> Worker<'m> {
-        Worker { client, dice, manner }
+        Worker { client, lease_seconds: LEASE_SECONDS, dice, manner }
     }
 
     pub fn run(&mut self) {
@@ -46,7 +48,8 @@ impl<'m> Worker<'m> {
         }
     }
 
-    fn claim(&mut self) -> Vec<Held> {
+    /// Claims one job or several.
+    pub fn claim(&mut self) -> Vec<Held> {
         let most = match self.dice.below(10) {
             _ if self.manner.plainly => 1,
             0..6 => 1,
@@ -60,14 +63,14 @@ impl<'m> Worker<'m> {
                 "SELECT jsonb_build_array(a), {UNTIL} FROM (SELECT a AS j) one WHERE a->>'code' = 'claimed')
                  FROM agentq.fn_job_claim($1, NULL, $2) a"
             );
-            self.client.ask(&sql, &[&me, &LEASE_SECONDS])
+            self.client.ask(&sql, &[&me, &self.lease_seconds])
         } else {
             let wait = if self.dice.percent(50) { "'0.1 s'" } else { "NULL" };
             let sql = format!(
                 "SELECT a->'jobs', {UNTIL} FROM jsonb_array_elements(a->'jobs') j)
                  FROM agentq.fn_job_claim_batch($1, $2, NULL, $3, NULL, {wait}) a"
             );
-            self.client.ask(&sql, &[&me, &(most as i32), &LEASE_SECONDS])
+            self.client.ask(&sql, &[&me, &(most as i32), &self.lease_seconds])
         };
         let held = match answer {
             Ok(row) => self.claimed(row.get(0), row.get(1)),
@@ -115,7 +118,7 @@ impl<'m> Worker<'m> {
             15..18 => {}
             // Sleeps through its lease and then acks all the same. Rarely: nobody works meanwhile.
             18 if self.dice.percent(40) => {
-                self.client.rest(Duration::from_millis(LEASE_SECONDS as u64 * 1000 + 300));
+                self.client.rest(Duration::from_millis(self.lease_seconds as u64 * 1000 + 300));
                 self.end(held, End::Ack, true);
             }
             20..30 => {
@@ -134,7 +137,7 @@ impl<'m> Worker<'m> {
         let answer = self.client.ask(
             "SELECT a->>'code', (extract(epoch FROM (a->>'lease_until')::timestamptz) * 1000000)::bigint
              FROM agentq.fn_job_heartbeat($1, $2, $3, p_lease_token => $4) a",
-            &[&held.job, &me, &LEASE_SECONDS, &held.token],
+            &[&held.job, &me, &self.lease_seconds, &held.token],
         );
         let Ok(row) = answer else { return };
         let (code, until): (String, Option<Micros>) = (row.get(0), row.get(1));
@@ -147,7 +150,7 @@ impl<'m> Worker<'m> {
     }
 
     /// Ends the attempt, an ack perhaps with a row of its own in the same transaction: both are there, or neither.
-    fn end(&mut self, held: Held, end: End, with_own_row: bool) {
+    pub fn end(&mut self, held: Held, end: End, with_own_row: bool) {
         let Held { job, token } = held;
         let me = self.client.name.clone();
         self.client.write(&[Entry::Ending { job, token, end, at: now(), with_own_row }]);
@@ -207,7 +210,7 @@ impl<'m> Worker<'m> {
                     {UNTIL} FROM (SELECT a->'job' AS j) one WHERE a->>'code' = 'claimed')
              FROM agentq.fn_job_ack_and_claim($1, $2, NULL, $3, NULL, $4) a"
         );
-        match self.client.ask(&sql, &[&job, &me, &token, &LEASE_SECONDS]) {
+        match self.client.ask(&sql, &[&job, &me, &token, &self.lease_seconds]) {
             Ok(row) => {
                 let code: Option<String> = row.get(0);
                 self.told(Held { job, token }, End::Ack, code.as_deref().unwrap_or("no code"));

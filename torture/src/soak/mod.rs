@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 /// A hundred jobs a second for an hour.
 pub const HOUR: u64 = 360_000;
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+/// However quickly the jobs pass, they are looked at this often on their way.
+const SAMPLES: u64 = 40;
 /// How long finished jobs are kept, in seconds. An hour of load is over in minutes, so a week is over in seconds.
 const KEEP_SECONDS: u32 = 15;
 
@@ -78,8 +80,12 @@ pub fn pass(stage: &Stage, jobs: u64) -> Result<Vec<Sample>, Failure> {
     std::thread::scope(|scope| -> Result<(), Failure> {
         let threads = load.start(scope);
         let began = Instant::now();
-        while !threads.iter().all(|thread| thread.is_finished()) {
-            std::thread::sleep(SAMPLE_EVERY);
+        let are_over = || threads.iter().all(|thread| thread.is_finished());
+        while !are_over() {
+            let (last, passed) = (Instant::now(), done.acked());
+            while last.elapsed() < SAMPLE_EVERY && done.acked() < passed + jobs / SAMPLES && !are_over() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
             samples.extend(sampler.sample(done.acked())?);
             if samples.len() % 30 == 1 {
                 println!("{:>5.0} s  {} of {jobs} jobs", began.elapsed().as_secs_f64(), done.acked());

@@ -1,7 +1,8 @@
 //! The primary is killed under load, twice: the second time it is the one that had taken over.
 
 use crate::load::{DATABASE, Load};
-use crate::pair::{Pair, eventually};
+use crate::pair::Pair;
+use agentq_tests::eventually;
 
 #[test]
 fn confirmed_work_survives_a_failover_and_the_way_back() {

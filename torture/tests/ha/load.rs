@@ -1,6 +1,7 @@
 //! The load against two servers, and what its ledgers say of the one that leads.
 
-use crate::pair::{Pair, eventually};
+use crate::pair::Pair;
+use agentq_tests::eventually;
 use agentq_torture::check::books::Books;
 use agentq_torture::check::snapshot::Snapshot;
 use agentq_torture::check::{self, Moved, Problem};

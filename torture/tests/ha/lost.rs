@@ -1,7 +1,8 @@
 //! A standby that is not waited for may lack what was confirmed. The checker finds that, as it would elsewhere.
 
 use crate::load::Load;
-use crate::pair::{Pair, eventually};
+use crate::pair::Pair;
+use agentq_tests::eventually;
 use agentq_torture::check::Rule;
 
 #[test]

@@ -1,7 +1,6 @@
 //! Two servers, of which one follows the other, and their change of roles.
 
-use agentq_tests::{Cluster, Options, Stop};
-use std::time::{Duration, Instant};
+use agentq_tests::{Cluster, Options, Stop, eventually};
 
 const SETTINGS: [&str; 9] = [
     // What was confirmed must be on disk: the tests' own clusters have this off.
@@ -64,15 +63,5 @@ impl Pair {
         self.standby.rejoin(&self.primary);
         let mut admin = self.primary.session("postgres");
         eventually("the old primary follows", || admin.count("pg_stat_replication WHERE state = 'streaming'") == 1);
-    }
-}
-
-/// Waits until it is so.
-#[track_caller]
-pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,8 +1,8 @@
 //! Nobody but the test is at work here: what the new primary knows of leases, slots, budgets, schedules and events,
 //! and that nothing which it was asked while it was a standby is taken for the truth later.
 
-use crate::pair::{Pair, eventually};
-use agentq_tests::{Session, Value};
+use crate::pair::Pair;
+use agentq_tests::{Session, Value, eventually, text};
 
 const DATABASE: &str = "quiet";
 
@@ -22,10 +22,6 @@ fn prepare(name: &str) -> Pair {
 }
 
 const ENQUEUE: &str = "fn_job_enqueue('paid', p_options => '{\"limit_keys\": [\"tenant:1\"], \"cost\": {\"usd\": 3}}')";
-
-fn text(answer: &Value, field: &str) -> String {
-    answer[field].as_str().unwrap_or_else(|| panic!("no {field} in {answer}")).to_owned()
-}
 
 fn ack(s: &mut Session, held: &Value, owner: &str) -> String {
     let (job, token) = (text(held, "job_id"), text(held, "lease_token"));
@@ -57,7 +53,7 @@ fn leases_limits_budgets_schedules_handlers_and_events_go_on_after_a_failover() 
     (0..4).for_each(|_| drop(s.call(ENQUEUE)));
     let steady = s.call("fn_job_claim('steady', 'paid', 600)");
     eventually("the schedule has fired", || s.count("agentq.job_queue WHERE job_kind = 'tick'") > 1);
-    let brief = s.call("fn_job_claim('brief', 'paid', 3)");
+    let brief = s.call("fn_job_claim('brief', 'paid', 5)");
     let killed_at = s.text("SELECT clock_timestamp()");
     drop(s);
     pair.fail_over();

@@ -1,6 +1,7 @@
 //! Running the server's own programs against a database of the tests.
 
-use agentq_tests::{Cluster, Database, pg_bin};
+use crate::cluster::{Cluster, pg_bin};
+use crate::database::Database;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,9 @@
-//! A cluster with the engine at work, and short ways to wait for it.
+//! A cluster with the engine at work, and short ways to ask about it.
 
-use agentq_tests::{Cluster, Database, Options, Session, Value};
+use crate::cluster::{Cluster, Options};
+use crate::database::{Database, Session};
+use crate::patience::{eventually, eventually_or};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 /// A server with the engine on, and these settings beside.
 pub fn engine_cluster(name: &str, settings: &[&str]) -> Cluster {
@@ -12,7 +13,7 @@ pub fn engine_cluster(name: &str, settings: &[&str]) -> Cluster {
     cluster
 }
 
-/// The cluster that most of these tests share.
+/// The cluster that most tests of the engine share.
 pub fn shared() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| engine_cluster("engine", &["max_worker_processes = 200", "agentq.sql_workers = 2"]))
@@ -23,7 +24,7 @@ pub fn database() -> Database<'static> {
     running(shared().database())
 }
 
-/// The same database, when its engine runs.
+/// Returns the database once its engine runs.
 pub fn running(db: Database<'_>) -> Database<'_> {
     // The first call in a database tells the launcher of it.
     db.session().call("fn_config_get('queue.worker.enabled')");
@@ -47,36 +48,22 @@ pub fn worker_pid(s: &mut Session) -> String {
     s.text("SELECT worker_pid FROM agentq.v_engine_status")
 }
 
+/// Waits until the engine has gone through all that it does once more: what was to be told or done before is.
 #[track_caller]
-pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
-    eventually_or(what, holds, String::new);
+pub fn after_a_turn(s: &mut Session) {
+    hurry(s, "reap_leases");
+    let before = runs(s, "reap_leases");
+    eventually("the engine has had a turn", || runs(s, "reap_leases") > before + 1);
 }
 
-/// Waits until something holds, and if it never does, fails with more to go on.
+/// How often the engine has run a chore.
 #[track_caller]
-fn eventually_or(what: &str, mut holds: impl FnMut() -> bool, more: impl Fn() -> String) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !holds() {
-        assert!(Instant::now() < deadline, "this never happened: {what} {}", more());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+pub fn runs(s: &mut Session, chore: &str) -> i64 {
+    let sql = format!("SELECT coalesce(max(runs), 0) FROM agentq.v_engine_chore WHERE chore = '{chore}'");
+    s.text(&sql).parse().expect("a number")
 }
 
 /// Lets the engine run a chore at once, and every tenth of a second from now on.
 pub fn hurry(s: &mut Session, chore: &str) {
     s.call(&format!("fn_engine_chore_set('{chore}', p_every_seconds => 0.1)"));
-}
-
-#[track_caller]
-pub fn id(answer: &Value) -> String {
-    answer["job_id"].as_str().unwrap_or_else(|| panic!("no job_id in {answer}")).to_owned()
-}
-
-/// Raised when dropped, also by a failed test, so that threads which watch it come to an end.
-pub struct Stop<'a>(pub &'a std::sync::atomic::AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
-    }
 }
