@@ -143,14 +143,16 @@ forget_libpq_env() {
         PGOPTIONS PGSSLMODE PGDATA PGTZ PGCLIENTENCODING
 }
 
-# Copies the frozen schemas of past releases beside the one just built, so that any of them can be
-# installed and upgraded from. The version just built wins over a snapshot of the same name.
-install_snapshots() { # install_snapshots <extension folder> [command prefix, such as sudo]
+# Puts the way from the version before beside the schema just built: its frozen schema, so that it can be installed, and
+# the upgrade scripts, each with what it includes. The version just built wins over a frozen schema of the same name.
+install_upgrades() { # install_upgrades <extension folder> [command prefix, such as sudo]
     local dir=$1 file version
     shift
     version=$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" "$dir/agentq.control")
-    for file in sql/install/*.sql; do
+    for file in sql/install/*.sql sql/upgrade/*.sql; do
         [[ -e $file && ${file##*/} != "agentq--$version.sql" ]] || continue
-        "$@" install -m 644 "$file" "$dir/"
+        scripts/assemble "$file" >"$home/assembled.sql"
+        "$@" install -m 644 "$home/assembled.sql" "$dir/${file##*/}"
     done
+    rm -f "$home/assembled.sql"
 }

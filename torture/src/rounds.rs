@@ -111,6 +111,7 @@ impl Rounds {
     fn take_scene(&mut self) -> Scene {
         let empty = Scene {
             database: self.scene.database.clone(),
+            upgrades_to: None,
             ledgers: self.scene.ledgers.clone(),
             shelf: crate::ledger::Shelf::new(&self.scene.ledgers),
             books: Default::default(),
@@ -151,13 +152,13 @@ impl Rounds {
         Ok(struck.elapsed().as_secs_f64())
     }
 
-    /// In a database of its own, with the schema of an older version.
+    /// In a database of its own, which begins with one version and goes on to the next.
     fn upgrade(&mut self) -> Result<(), Failure> {
-        let versions = upgrade::versions(&self.stage)?;
-        let version = self.dice.one_of(&versions).clone();
+        let ways = upgrade::ways(&self.stage)?;
+        let (version, to) = self.dice.one_of(&ways).clone();
         self.report.upgrades += 1;
         let name = format!("upgraded_{}", self.report.upgrades);
-        let mut scene = self.stage.scene(&name, Some(&version))?;
+        let mut scene = self.stage.scene(&name, Some((&version, &to)))?;
         self.strike(Fault::Upgrade, &mut scene)?;
         self.drain(&mut scene)?;
         let mut problems = scene.check(&self.stage)?;

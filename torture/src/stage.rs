@@ -57,7 +57,7 @@ const RULES: &str = "
 
 /// Makes a database ready for the load.
 pub fn set_up(client: &mut Client) -> Result<(), postgres::Error> {
-    client.batch_execute("CREATE EXTENSION agentq")?;
+    client.batch_execute("CREATE EXTENSION IF NOT EXISTS agentq")?;
     client.batch_execute(SCENE)?;
     client.batch_execute(NO_BACKOFF)?;
     client.batch_execute(RULES)
@@ -66,6 +66,8 @@ pub fn set_up(client: &mut Client) -> Result<(), postgres::Error> {
 /// One database of the server, its ledgers and what is known of it.
 pub struct Scene {
     pub database: String,
+    /// The version to which its schema is to be brought; None: it stays as it is.
+    pub upgrades_to: Option<String>,
     pub ledgers: PathBuf,
     pub shelf: Shelf,
     pub books: Books,
@@ -102,22 +104,18 @@ impl Stage {
     }
 
     /// Makes a database with the extension, in this version or the newest, and an empty set of books.
-    pub fn scene(&self, database: &str, version: Option<&str>) -> Result<Scene, Failure> {
+    pub fn scene(&self, database: &str, versions: Option<(&str, &str)>) -> Result<Scene, Failure> {
         let ledgers = self.folder.join(database);
         std::fs::create_dir_all(&ledgers)?;
         self.connect("postgres")?.batch_execute(&format!("CREATE DATABASE {database}"))?;
         let mut client = self.connect(database)?;
-        match version {
-            None => set_up(&mut client)?,
-            // Rules came later than some of the versions.
-            Some(version) => {
-                client.batch_execute(&format!("CREATE EXTENSION agentq VERSION '{version}'"))?;
-                client.batch_execute(SCENE)?;
-                client.batch_execute(NO_BACKOFF)?;
-            }
+        if let Some((version, _)) = versions {
+            client.batch_execute(&format!("CREATE EXTENSION agentq VERSION '{version}'"))?;
         }
+        set_up(&mut client)?;
         let (shelf, books) = (Shelf::new(&ledgers), Books::default());
-        Ok(Scene { database: database.to_owned(), ledgers, shelf, books, moved: Moved::default() })
+        let upgrades_to = versions.map(|(_, to)| to.to_owned());
+        Ok(Scene { database: database.to_owned(), upgrades_to, ledgers, shelf, books, moved: Moved::default() })
     }
 
     pub fn url(&self, database: &str) -> String {
