@@ -50,5 +50,5 @@ fn fn_config_set(p_key: Option<&str>, p_value: Option<Jsonb>) -> Jsonb {
     let now = super::clock::timestamp(super::clock::now());
     let by = db::session_user();
     let args = [key.name.into(), value.into(), now.into(), key.description.into(), by.into()];
-    db::answer(|db| db.run(&CONFIG_SET, &args).must_at(1))
+    db::answer(|db| db.run(&CONFIG_SET, &args).only())
 }

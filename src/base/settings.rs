@@ -84,7 +84,7 @@ impl Settings {
     fn load() -> Settings {
         let (version, values) = db::connect(|db| {
             let row = db.run(&SETTINGS_LOAD, &[]);
-            (row.must_at::<String>(1), row.get_at::<pgrx::JsonB>(2).map_or(Value::Null, |values| values.0))
+            (row.must::<String>("version"), row.get::<pgrx::JsonB>("values").map_or(Value::Null, |values| values.0))
         });
         version::must_be_served(&version);
         if let Some(tell) = FIRST_READ.get() {

@@ -1,3 +1,3 @@
 -- name: settings_load()
-SELECT (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'agentq'),
-       (SELECT jsonb_object_agg(key, value) FROM agentq.config)
+SELECT (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'agentq') AS version,
+       (SELECT jsonb_object_agg(key, value) FROM agentq.config) AS values

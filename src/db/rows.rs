@@ -47,14 +47,6 @@ impl Rows {
         self.get(column).unwrap_or_else(|| panic!("{column} of {} is NULL", self.plan.name))
     }
 
-    pub fn get_at<T: FromDatum + IntoDatum>(&self, number: usize) -> Option<T> {
-        self.value(number as i32, "a column")
-    }
-
-    pub fn must_at<T: FromDatum + IntoDatum>(&self, number: usize) -> T {
-        self.get_at(number).unwrap_or_else(|| panic!("column {number} of {} is NULL", self.plan.name))
-    }
-
     /// The one column of a statement that has no other.
     pub fn only<T: FromDatum + IntoDatum>(&self) -> T {
         self.maybe_only().unwrap_or_else(|| panic!("what {} answers is NULL", self.plan.name))

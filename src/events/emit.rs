@@ -144,7 +144,7 @@ fn take_key(db: &Db, key: &str, id: Uuid, purpose: &str, at: TimestampWithTimeZo
         }
         let holder = db.run(&KEY_HOLDER, &[key.into()]);
         if !holder.is_empty() {
-            return Some(holder.must_at(1));
+            return Some(holder.only());
         }
     }
     run_again(format!("the dedupe key \"{}\" keeps changing hands", agentq_core::error::shown(key)))

@@ -61,21 +61,21 @@ fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
             page.more = true;
             return;
         }
-        page.passed = row.must_at(1);
-        let Some(event_kind) = row.get_at(5) else { return };
+        page.passed = row.must("seq");
+        let Some(event_kind) = row.get("event_kind") else { return };
         page.entries.push(Entry {
             seq: page.passed,
-            event_id: row.must_at(2),
-            event_at: row.must_at::<TimestampWithTimeZone>(3).into_inner(),
-            purpose: row.must_at(4),
+            event_id: row.must("event_id"),
+            event_at: row.must::<TimestampWithTimeZone>("event_at").into_inner(),
+            purpose: row.must("purpose"),
             event_kind,
-            subject: row.must_at(6),
-            source: row.get_at(7),
-            tags: row.get_at(8).unwrap_or_default(),
-            payload: row.must_at::<Jsonb>(9).parse("the payload").unwrap_or_default(),
-            mission_id: row.get_at(10),
-            correlation_id: row.get_at(11),
-            trace_id: row.get_at(12),
+            subject: row.must("subject"),
+            source: row.get("source"),
+            tags: row.get("tags").unwrap_or_default(),
+            payload: row.must::<Jsonb>("payload").parse("the payload").unwrap_or_default(),
+            mission_id: row.get("mission_id"),
+            correlation_id: row.get("correlation_id"),
+            trace_id: row.get("trace_id"),
         });
     });
     page

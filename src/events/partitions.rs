@@ -76,7 +76,7 @@ fn make_and_drop(db: &Db, settings: &Settings, now: Micros) -> Kept {
         kept.more |= dropped.more;
         for purpose in if chain == Chain::Audit { &["audit"][..] } else { &["event", "agent_step"] } {
             let args = [(*purpose).into(), chain.name().into(), AT_MOST.into()];
-            kept.changes += db.run(&KEYS_FORGET, &args).must_at::<i64>(1);
+            kept.changes += db.run(&KEYS_FORGET, &args).only::<i64>();
         }
     }
     kept
@@ -85,8 +85,12 @@ fn make_and_drop(db: &Db, settings: &Settings, now: Micros) -> Kept {
 fn partitions(db: &Db) -> Vec<Partition> {
     let mut there = Vec::new();
     db.run(&PARTITIONS, &[]).each(|row| {
-        let at = |column| row.must_at::<TimestampWithTimeZone>(column).into_inner();
-        there.push(Partition { class: row.must_at(1), name: row.must_at(2), span: Span { from: at(3), to: at(4) } });
+        let at = |column| row.must::<TimestampWithTimeZone>(column).into_inner();
+        there.push(Partition {
+            class: row.must("class"),
+            name: row.must("partition"),
+            span: Span { from: at("lower"), to: at("upper") },
+        });
     });
     there
 }
@@ -104,7 +108,7 @@ fn make(db: &Db, chain: Chain, there: &[Partition], now: Micros, keep_days: i64)
     while let Some(span) = partition::next_wanted(&spans, cursor, now, keep_days) {
         let at = |at: i64| timestamp(at - UNIX_TO_SERVER_EPOCH_US);
         let args = [chain.name().into(), at(span.from).into(), at(span.to).into()];
-        match db::attempt(|| db.run(&PARTITION_ADD, &args).must_at::<bool>(1)) {
+        match db::attempt(|| db.run(&PARTITION_ADD, &args).only::<bool>()) {
             Ok(true) => {
                 made += 1;
                 spans.push(span);
@@ -164,7 +168,7 @@ fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: M
 
 /// When the last event of a class happened that has no partition.
 fn rest_end(db: &Db, chain: Chain) -> Option<Micros> {
-    db.run(&REST_END, &[chain.name().into()]).get_at::<TimestampWithTimeZone>(1).map(|end| end.into_inner())
+    db.run(&REST_END, &[chain.name().into()]).maybe_only::<TimestampWithTimeZone>().map(|end| end.into_inner())
 }
 
 /// Seals until everything has its place that had been committed when the last turn began. False: there
@@ -182,7 +186,7 @@ fn seal_up(db: &Db) -> Option<bool> {
 /// Locks a partition against everybody, and before it the parent, as a drop does. Gives up soon.
 fn lock(db: &Db, chain: Chain, name: &str) {
     let row = db.run(&PARTITION_OIDS, &[chain.name().into(), name.into()]);
-    let tables: [Option<pg_sys::Oid>; 2] = [row.get_at(1), row.get_at(2)];
+    let tables: [Option<pg_sys::Oid>; 2] = [row.get("parent"), row.get("partition")];
     db::with_setting(c"lock_timeout", c"200ms", || {
         for table in tables.into_iter().flatten() {
             // SAFETY: a lock by the id of a table, which is held to the end of the transaction.
@@ -192,12 +196,12 @@ fn lock(db: &Db, chain: Chain, name: &str) {
 }
 
 fn drop_log(db: &Db, chain: Chain, horizon: Micros) -> Kept {
-    if !db.run(&LOG_OVER, &[chain.name().into()]).must_at::<bool>(1) || !seal::hold(db) {
+    if !db.run(&LOG_OVER, &[chain.name().into()]).only::<bool>() || !seal::hold(db) {
         return Kept::default();
     }
     let dropped = db::attempt(|| {
         let row = db.run(&LOG_DROP, &[chain.name().into(), timestamp(horizon).into()]);
-        row.get_at::<String>(1).is_some()
+        row.maybe_only::<String>().is_some()
     });
     match dropped {
         Ok(dropped) => Kept { changes: i64::from(dropped), more: dropped },

@@ -6,7 +6,7 @@ WHERE holds = 'event' AND lower IS NOT NULL ORDER BY class, 3
 SELECT agentq.fn_event_partition_add($1, $2, $3)
 
 -- name: partition_oids(chain text, name text)
-SELECT to_regclass('agentq.event_' || $1)::oid, to_regclass('agentq.' || $2)::oid
+SELECT to_regclass('agentq.event_' || $1)::oid AS parent, to_regclass('agentq.' || $2)::oid AS partition
 
 -- name: partition_drop(chain text, name text, to timestamptz)
 SELECT agentq.fn_event_partition_drop($1, $2, $3)

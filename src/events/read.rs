@@ -102,7 +102,10 @@ impl Query {
                     page.into(),
                 ];
                 let row = db.run(&READ, &args);
-                ((row.must_at::<i64>(1), row.get_at::<i64>(2), row.must_at::<Jsonb>(3).beyond_connection()), false)
+                (
+                    (row.must::<i64>("found"), row.get::<i64>("seen"), row.must::<Jsonb>("answer").beyond_connection()),
+                    false,
+                )
             });
             pages += 1;
             match seen {

@@ -1,4 +1,4 @@
--- name: read(after int8, limit int8, kinds text[], purposes text[], subject text, mission uuid, page int8)
+-- name: read(after int8, most int8, kinds text[], purposes text[], subject text, mission uuid, page int8)
 WITH page AS MATERIALIZED (
     SELECT seq, event_id, event_at, purpose FROM agentq.event_log WHERE seq > $1 ORDER BY seq LIMIT $7
 ), found AS (
@@ -16,9 +16,9 @@ WITH page AS MATERIALIZED (
     WHERE $4 IS NULL OR p.purpose = ANY ($4)
     ORDER BY p.seq LIMIT $2
 )
-SELECT count(*), (SELECT max(seq) FROM page),
+SELECT count(*) AS found, (SELECT max(seq) FROM page) AS seen,
        jsonb_build_object('ok', true, 'code', CASE count(*) WHEN 0 THEN 'empty' ELSE 'events' END, 'count', count(*),
            'events', coalesce(jsonb_agg(document ORDER BY seq), '[]'),
            'next_after', CASE WHEN count(*) >= $2 THEN max(seq) ELSE coalesce((SELECT max(seq) FROM page), $1) END,
-           'last_seq', coalesce((SELECT last_seq FROM agentq.event_seal WHERE one), 0))
+           'last_seq', coalesce((SELECT last_seq FROM agentq.event_seal WHERE one), 0)) AS answer
 FROM found

@@ -106,7 +106,7 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     }
     // Mostly there is nothing, and then nothing is locked or written.
     let any = db.run(&SEAL_ANY, &[origin.as_str().into()]);
-    if !any.is_empty() && !any.must_at::<bool>(1) {
+    if !any.is_empty() && !any.only::<bool>() {
         return Some(Sealed { count: 0, more: false, moved: false, fresh: true });
     }
     let mut state = lock(db)?;
@@ -157,7 +157,7 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
 /// The transactions that have ended by now, of which this one is none.
 fn snapshot(db: &Db) -> String {
     let row = db.run(&SEAL_SNAPSHOT, &[]);
-    let (now, me): (String, String) = (row.must_at(1), row.must_at(2));
+    let (now, me): (String, String) = (row.must("snapshot"), row.must("me"));
     match (Snapshot::read(&now), me.parse()) {
         (Some(snapshot), Ok(me)) => snapshot.without(me).to_string(),
         _ => now,
@@ -168,7 +168,7 @@ fn snapshot(db: &Db) -> String {
 /// it begins, which is never in the middle of a restore.
 pub fn resume(db: &Db) {
     let row = db.run(&SEAL_ORIGIN, &[]);
-    if !row.is_empty() && row.must_at::<String>(1) == origin() {
+    if !row.is_empty() && row.only::<String>() == origin() {
         feed::go_on();
     }
 }
@@ -193,15 +193,15 @@ fn lock(db: &Db) -> Option<State> {
         row = db.run(&SEAL_LOCK, &[]);
     }
     (!row.is_empty()).then(|| State {
-        last_seq: row.must_at(1),
-        sealed: row.get_at(2),
-        target: row.get_at(3),
-        adopting: row.must_at(4),
-        at_xid: row.must_at(5),
-        at_event: row.must_at(6),
-        foreign_to: row.must_at(7),
-        origin: row.must_at(8),
-        updated_at: row.must_at::<TimestampWithTimeZone>(9).into_inner(),
+        last_seq: row.must("last_seq"),
+        sealed: row.get("sealed"),
+        target: row.get("target"),
+        adopting: row.must("adopting"),
+        at_xid: row.must("at_xid"),
+        at_event: row.must("at_event"),
+        foreign_to: row.must("foreign_to"),
+        origin: row.must("origin"),
+        updated_at: row.must::<TimestampWithTimeZone>("updated_at").into_inner(),
     })
 }
 
@@ -216,7 +216,7 @@ impl State {
     fn finish(&mut self, db: &Db) -> bool {
         if self.adopting {
             let last = db.run(&SEAL_LAST_XID, &[]);
-            self.foreign_to = if last.is_empty() { "0".to_owned() } else { last.must_at(1) };
+            self.foreign_to = if last.is_empty() { "0".to_owned() } else { last.only() };
         }
         self.sealed = self.target.take();
         std::mem::take(&mut self.adopting)
@@ -246,7 +246,7 @@ impl State {
             now.ended_since(&sealed).iter().filter(|xid| **xid >= at).map(u64::to_string).collect();
         if !ended.is_empty() {
             let mut writers: Vec<u64> = Vec::new();
-            db.run(&SEAL_WRITERS, &[ended.into()]).each(|row| writers.extend(row.must_at::<String>(1).parse::<u64>()));
+            db.run(&SEAL_WRITERS, &[ended.into()]).each(|row| writers.extend(row.only::<String>().parse::<u64>()));
             for xid in writers {
                 read(&xid.to_string(), &(xid + 1).to_string(), target, &self.foreign_to, &mut found);
             }
@@ -276,13 +276,13 @@ impl State {
 
 impl Unsealed {
     fn read(row: &Rows) -> Unsealed {
-        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must_at(2), row.must_at(3));
+        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must("event_id"), row.must("event_at"));
         Unsealed {
-            xid: row.must_at(1),
+            xid: row.must("xid"),
             event_id,
             event_at,
-            head: head(event_id, event_at, row.must_at(4)),
-            body: body(row, 5),
+            head: head(event_id, event_at, row.must("purpose")),
+            body: body(row),
         }
     }
 }
@@ -294,19 +294,19 @@ pub fn head(event_id: Uuid, event_at: TimestampWithTimeZone, purpose: String) ->
     Head { event_id: event_id.to_string(), event_at, purpose }
 }
 
-/// The rest of an event, from this column on.
-pub fn body(row: &Rows, column: usize) -> Body {
-    let id = |column| row.get_at::<Uuid>(column).map(|id| id.to_string());
+/// The rest of an event.
+pub fn body(row: &Rows) -> Body {
+    let id = |column| row.get::<Uuid>(column).map(|id| id.to_string());
     Body {
-        event_kind: row.must_at(column),
-        subject: row.must_at(column + 1),
-        payload: row.must_at(column + 2),
-        source: row.get_at(column + 3),
-        tags: row.get_at(column + 4).unwrap_or_default(),
-        dedupe_key: row.get_at(column + 5),
-        correlation_id: id(column + 6),
-        trace_id: row.get_at(column + 7),
-        mission_id: id(column + 8),
+        event_kind: row.must("event_kind"),
+        subject: row.must("subject"),
+        payload: row.must("payload"),
+        source: row.get("source"),
+        tags: row.get("tags").unwrap_or_default(),
+        dedupe_key: row.get("dedupe_key"),
+        correlation_id: id("correlation_id"),
+        trace_id: row.get("trace_id"),
+        mission_id: id("mission_id"),
     }
 }
 
@@ -335,12 +335,12 @@ pub fn stand(db: &Db, chain: Chain) -> Stand {
         let nothing = End::of_nothing(chain);
         return Stand { last_seq: 0, end: nothing.clone(), before_first: nothing, dropped_before: Micros::MIN };
     }
-    let hash = |column| row.get_at::<String>(column).and_then(|text| unhex(&text)).unwrap_or_else(|| chain.genesis());
+    let hash = |column| row.get::<String>(column).and_then(|text| unhex(&text)).unwrap_or_else(|| chain.genesis());
     Stand {
-        last_seq: row.must_at(1),
-        end: End { place: row.must_at(2), hash: hash(3) },
-        before_first: End { place: row.must_at::<i64>(4) - 1, hash: hash(5) },
-        dropped_before: row.must_at::<TimestampWithTimeZone>(6).into_inner(),
+        last_seq: row.must("last_seq"),
+        end: End { place: row.must("last_place"), hash: hash("last_hash") },
+        before_first: End { place: row.must::<i64>("first_place") - 1, hash: hash("first_hash") },
+        dropped_before: row.must::<TimestampWithTimeZone>("dropped_before").into_inner(),
     }
 }
 
@@ -380,5 +380,5 @@ fn place(db: &Db, state: &mut State, found: &[Unsealed]) {
 /// The last place that was given.
 pub fn last_seq(db: &Db) -> i64 {
     let row = db.run(&LAST_SEQ, &[]);
-    if row.is_empty() { 0 } else { row.must_at(1) }
+    if row.is_empty() { 0 } else { row.only() }
 }

@@ -17,7 +17,7 @@ SELECT origin FROM agentq.event_seal WHERE one
 INSERT INTO agentq.event_seal (one) SELECT true WHERE NOT EXISTS (SELECT FROM agentq.event_seal) ON CONFLICT (one) DO NOTHING
 
 -- name: seal_snapshot()
-SELECT pg_current_snapshot()::text, pg_current_xact_id()::text
+SELECT pg_current_snapshot()::text AS snapshot, pg_current_xact_id()::text AS me
 
 -- name: seal_writers(ended text[])
 SELECT x FROM unnest($1) AS x WHERE (SELECT true FROM agentq.event e WHERE e.xid = x::xid8 LIMIT 1) ORDER BY x::xid8
@@ -50,7 +50,8 @@ SET last_seq = $1, sealed = $2::pg_snapshot, target = $3::pg_snapshot, adopting 
 WHERE one
 
 -- name: chain(chain text)
-SELECT last_seq, last_place, encode(last_hash, 'hex'), first_place, encode(first_hash, 'hex'), dropped_before
+SELECT last_seq, last_place, encode(last_hash, 'hex') AS last_hash, first_place,
+       encode(first_hash, 'hex') AS first_hash, dropped_before
 FROM agentq.event_chain WHERE chain = $1
 
 -- name: chain_save(chain text, last_seq int8, end int8, hash text)

@@ -111,18 +111,24 @@ fn end_before(db: &Db, chain: Chain, stand: &Stand, from: Option<i64>) -> End {
     if row.is_empty() {
         return stand.before_first.clone();
     }
-    End { place: row.must_at(1), hash: row.get_at::<String>(2).and_then(|text| unhex(&text)).unwrap_or_default() }
+    End { place: row.must("place"), hash: row.get::<String>("hash").and_then(|text| unhex(&text)).unwrap_or_default() }
 }
 
 fn page(db: &Db, after: i64, to: i64) -> Vec<Row> {
     let mut rows = Vec::new();
     db.run(&VERIFY_PAGE, &[after.into(), to.into(), PAGE.into()]).each(|row| {
-        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must_at(3), row.must_at(4));
-        let head = head(event_id, event_at, row.must_at(5));
-        let hash = |column| row.get_at::<String>(column).and_then(|text| unhex(&text)).unwrap_or_default();
+        let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must("event_id"), row.must("event_at"));
+        let head = head(event_id, event_at, row.must("purpose"));
+        let hash = |column| row.get::<String>(column).and_then(|text| unhex(&text)).unwrap_or_default();
         rows.push(Row {
-            digest: row.get_at::<String>(8).map(|_| chain::digest(&head, &body(row, 8))),
-            link: Link { seq: row.must_at(1), place: row.must_at(2), head, digest: hash(6), hash: hash(7) },
+            digest: row.get::<String>("event_kind").map(|_| chain::digest(&head, &body(row))),
+            link: Link {
+                seq: row.must("seq"),
+                place: row.must("place"),
+                head,
+                digest: hash("digest"),
+                hash: hash("hash"),
+            },
             event_id,
             event_at: event_at.into_inner(),
         });
@@ -205,13 +211,13 @@ fn at_the_end(db: &Db, whole: bool, last: i64, ends: &[End; 2], stands: &[Stand;
     if beyond.is_empty() {
         return None;
     }
-    let seq: i64 = beyond.must_at(1);
+    let seq: i64 = beyond.must("seq");
     Some(Trouble {
         fault: Fault::Inserted,
         place: "log",
         seq: Some(seq),
-        event_id: beyond.get_at(2),
-        chain: Chain::of(&beyond.must_at::<String>(3)),
+        event_id: beyond.get("event_id"),
+        chain: Chain::of(&beyond.must::<String>("purpose")),
         message: format!("the row of the log at place {seq} comes after the last that was sealed"),
     })
 }
@@ -223,8 +229,8 @@ fn stray(db: &Db, from: Option<TimestampWithTimeZone>, to: Option<TimestampWithT
         fault: Fault::Inserted,
         place: "event",
         seq: None,
-        event_id: row.get_at(1),
-        chain: Chain::of(&row.must_at::<String>(2)),
+        event_id: row.get("event_id"),
+        chain: Chain::of(&row.must::<String>("purpose")),
         message: "an event was put in beside the log, or its row of the log is gone".to_owned(),
     })
 }

@@ -62,20 +62,20 @@ impl Action {
         if row.is_empty() {
             return None;
         }
-        let at = |column| row.get_at::<TimestampWithTimeZone>(column).map(TimestampWithTimeZone::into_inner);
+        let at = |column| row.get::<TimestampWithTimeZone>(column).map(TimestampWithTimeZone::into_inner);
         Some(Action {
-            kind: row.must_at(1),
-            inputs_hash: row.must_at(2),
-            inputs_keys: row.get_at(3),
-            status: row.must_at(4),
-            holder: row.must_at(5),
-            token: row.must_at(6),
-            attempts: row.must_at(7),
-            lease_until: at(8).unwrap_or_default(),
-            executed_at: at(9),
-            expires_at: at(10).unwrap_or_default(),
-            result: row.get_at(11),
-            job: row.get_at(12).zip(row.get_at(13)),
+            kind: row.must("action_type"),
+            inputs_hash: row.must("inputs_hash"),
+            inputs_keys: row.get("inputs_keys"),
+            status: row.must("status"),
+            holder: row.must("holder"),
+            token: row.must("token"),
+            attempts: row.must("attempts"),
+            lease_until: at("lease_until").unwrap_or_default(),
+            executed_at: at("executed_at"),
+            expires_at: at("expires_at").unwrap_or_default(),
+            result: row.get("result"),
+            job: row.get("job_id").zip(row.get("lease_token")),
         })
     }
 
@@ -202,7 +202,7 @@ impl<'a> Begin<'a> {
         args.push(forgotten.into());
         let row = db.run(&ACTION_WIN, &args);
         let from = (action.status == "in_progress" && !forgotten).then_some(action.holder.as_str());
-        self.won(token, row.must_at(1), row.must_at(2), from)
+        self.won(token, row.must("lease_until"), row.must("attempts"), from)
     }
 
     fn check_same(&self, action: &Action) -> Result<(), Refusal> {
@@ -238,7 +238,7 @@ impl<'a> Begin<'a> {
 
     fn add(&self, db: &Db, token: Uuid, now: Micros) -> Option<TimestampWithTimeZone> {
         let row = db.run(&ACTION_BEGIN, &self.args(token, now));
-        (!row.is_empty()).then(|| row.must_at(1))
+        (!row.is_empty()).then(|| row.only())
     }
 
     fn won(&self, token: Uuid, until: TimestampWithTimeZone, attempt: i32, from: Option<&str>) -> Jsonb {
@@ -309,7 +309,7 @@ fn end(key: &str, holder: Option<&str>, token: Option<Uuid>, ended: Result<Optio
         };
         let now = timestamp(clock::now());
         let row = db.run(&ACTION_END, &[key.into(), now.into(), result.into(), error.into()]);
-        let expires_at: TimestampWithTimeZone = row.must_at(1);
+        let expires_at: TimestampWithTimeZone = row.only();
         Jsonb::from_value(
             json!({"ok": true, "code": code, "action_key": key, "again": false, "expires_at": expires_at}),
         )

@@ -42,7 +42,7 @@ fn fn_checkpoint_load(p_job_id: Option<Uuid>) -> Jsonb {
     db::answer(|db| {
         let row = db.run(&CHECKPOINT_LOAD, &[job_id.into()]);
         if !row.is_empty() {
-            return row.must_at(1);
+            return row.only();
         }
         answer::state_of(db, job_id).unwrap_or_else(|| unknown_job(job_id));
         Jsonb::from_value(json!({

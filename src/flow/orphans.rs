@@ -60,16 +60,16 @@ fn clean_some(db: &Db, now: Micros) -> Outcome {
 /// whether it has looked at as many as it may.
 fn sweep(db: &Db, statement: &Statement, from: [u8; 16]) -> (i64, [u8; 16], bool) {
     let row = db.run(statement, &[Uuid::from_bytes(from).into(), JOBS.into(), ROWS.into()]);
-    let (seen, gone): (i64, i64) = (row.must_at(1), row.must_at(2));
+    let (seen, gone): (i64, i64) = (row.must("seen"), row.must("removed"));
     let full = seen >= i64::from(JOBS);
-    let last = row.get_at::<Uuid>(3).filter(|_| full).map_or(START, |id| *id.as_bytes());
+    let last = row.get::<Uuid>("last").filter(|_| full).map_or(START, |id| *id.as_bytes());
     (gone, last, full)
 }
 
 /// Wakes jobs that could not be woken when their signal came.
 fn wake_late(db: &Db, now: Micros) -> i64 {
     let mut late: Vec<(Uuid, Uuid)> = Vec::new();
-    db.run(&SIGNALS_UNWOKEN, &[WAKES.into()]).each(|row| late.push((row.must_at(1), row.must_at(2))));
+    db.run(&SIGNALS_UNWOKEN, &[WAKES.into()]).each(|row| late.push((row.must("signal_id"), row.must("taken_by"))));
     if late.is_empty() {
         return 0;
     }
@@ -89,7 +89,7 @@ fn free_channels(db: &Db) {
     let from = CHANNELS_TO.with_borrow(Clone::clone);
     let mut seen: Vec<(String, String, bool)> = Vec::new();
     db.run(&CLEAN_CHANNELS, &[from.0.as_str().into(), from.1.as_str().into(), CHANNELS.into()])
-        .each(|row| seen.push((row.must_at(1), row.must_at(2), row.must_at(3))));
+        .each(|row| seen.push((row.must("name"), row.must("key"), row.must("locked"))));
     for (name, key, _) in seen.iter().filter(|(_, _, locked)| *locked) {
         db.run(&CHANNEL_FREE, &[name.as_str().into(), key.as_str().into()]);
     }

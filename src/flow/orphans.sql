@@ -1,4 +1,4 @@
--- name: clean_steps(p1 uuid, p2 int4, p3 int8)
+-- name: clean_steps(after uuid, jobs int4, rows int8)
 WITH RECURSIVE seen AS (
     (SELECT s.job_id, 1 AS number FROM agentq.job_step s WHERE s.job_id > $1 ORDER BY s.job_id LIMIT 1)
     UNION ALL
@@ -14,9 +14,10 @@ WITH RECURSIVE seen AS (
 ), gone AS (
     DELETE FROM agentq.job_step s USING old WHERE s.ctid = old.tid RETURNING 1
 )
-SELECT (SELECT count(*) FROM seen), (SELECT count(*) FROM gone), (SELECT job_id FROM seen ORDER BY number DESC LIMIT 1)
+SELECT (SELECT count(*) FROM seen) AS seen, (SELECT count(*) FROM gone) AS removed,
+    (SELECT job_id FROM seen ORDER BY number DESC LIMIT 1) AS last
 
--- name: clean_waits(p1 uuid, p2 int4, p3 int8)
+-- name: clean_waits(after uuid, jobs int4, rows int8)
 WITH seen AS MATERIALIZED (
     SELECT job_id FROM agentq.signal_wait WHERE job_id > $1 ORDER BY job_id LIMIT least($2, $3)
 ), old AS MATERIALIZED (
@@ -27,16 +28,17 @@ WITH seen AS MATERIALIZED (
 ), gone AS (
     DELETE FROM agentq.signal_wait w USING old WHERE w.job_id = old.job_id RETURNING 1
 )
-SELECT (SELECT count(*) FROM seen), (SELECT count(*) FROM gone), (SELECT job_id FROM seen ORDER BY job_id DESC LIMIT 1)
+SELECT (SELECT count(*) FROM seen) AS seen, (SELECT count(*) FROM gone) AS removed,
+    (SELECT job_id FROM seen ORDER BY job_id DESC LIMIT 1) AS last
 
--- name: clean_channels(from text, from_2 text, p3 int8)
+-- name: clean_channels(after_name text, after_key text, most int8)
 WITH seen AS MATERIALIZED (
     SELECT name, key FROM agentq.signal_channel WHERE (name, key) > ($1, $2) ORDER BY name, key LIMIT $3
 ), old AS MATERIALIZED (
     SELECT c.name, c.key FROM seen JOIN agentq.signal_channel c ON c.name = seen.name AND c.key = seen.key
     FOR UPDATE OF c SKIP LOCKED
 )
-SELECT seen.name, seen.key, old.name IS NOT NULL
+SELECT seen.name, seen.key, old.name IS NOT NULL AS locked
 FROM seen LEFT JOIN old ON old.name = seen.name AND old.key = seen.key
 ORDER BY seen.name, seen.key
 

@@ -67,8 +67,8 @@ fn fn_signal_send(
                 if !known.is_empty() {
                     return Jsonb::from_value(json!({
                         "ok": true, "code": "duplicate", "duplicate": true, "name": name, "key": key,
-                        "signal_id": known.must_at::<Uuid>(1).to_string(),
-                        "delivered_to": known.get_at::<Uuid>(2).map(|job| job.to_string()),
+                        "signal_id": known.must::<Uuid>("signal_id").to_string(),
+                        "delivered_to": known.get::<Uuid>("taken_by").map(|job| job.to_string()),
                     }));
                 }
             }
@@ -83,7 +83,7 @@ fn fn_signal_send(
                 by.as_str().into(),
                 ttl.into(),
             ];
-            let expires_at: TimestampWithTimeZone = db.run(&SIGNAL_ADD, &args).must_at(1);
+            let expires_at: TimestampWithTimeZone = db.run(&SIGNAL_ADD, &args).only();
             let result = what_came(id, timestamp(now), &by, payload);
             let job = deliver(db, name, key, id, result, now);
             Jsonb::from_value(json!({
@@ -121,10 +121,11 @@ fn deliver(db: &Db, name: &str, key: &str, id: Uuid, result: Jsonb, now: Micros)
             return None;
         }
         // One that has been cancelled, or has ended otherwise, waits no longer.
-        if !row.must_at::<bool>(4) {
+        if !row.must::<bool>("is_alive") {
             continue;
         }
-        let (job_id, step, occurrence): (Uuid, String, i32) = (row.must_at(1), row.must_at(2), row.must_at(3));
+        let (job_id, step, occurrence): (Uuid, String, i32) =
+            (row.must("job_id"), row.must("step"), row.must("occurrence"));
         step_rows::end(db, job_id, &step, occurrence, Ok(Some(result)), now);
         let busy = dormant::wake(db, job_id, now) == Woken::Busy;
         db.run(&SIGNAL_GIVE, &[id.into(), job_id.into(), timestamp(now).into(), busy.into()]);
@@ -235,7 +236,12 @@ impl Wait<'_> {
         }
         let taken = db.run(&SIGNAL_TAKE, &[self.name.into(), self.key.into(), timestamp(now).into(), job_id.into()]);
         if !taken.is_empty() {
-            let result = what_came(taken.must_at(1), taken.must_at(3), &taken.must_at::<String>(4), taken.must_at(2));
+            let result = what_came(
+                taken.must("signal_id"),
+                taken.must("sent_at"),
+                &taken.must::<String>("sent_by"),
+                taken.must("payload"),
+            );
             return self.end(db, job_id, occurrence, result, now);
         }
         if step.until.is_some_and(|until| until <= now) {

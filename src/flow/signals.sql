@@ -63,7 +63,7 @@ USING oldest
 WHERE w.job_id = oldest.job_id AND w.name = $1 AND w.key = $2
 RETURNING w.job_id, w.step, w.occurrence,
     EXISTS (SELECT FROM agentq.job j WHERE j.job_id = w.job_id)
-    AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = w.job_id)
+    AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = w.job_id) AS is_alive
 
 -- name: step_is_done(job_id uuid, p2 text, occurrence int4)
 SELECT job_id FROM agentq.job_step WHERE job_id = $1 AND name = $2 AND occurrence = $3 AND status = 'done'

@@ -56,10 +56,10 @@ impl Wanted<'_> {
             return self.options.index.unwrap_or(1);
         }
         let known = db.run(&STEP_KNOWN, &[self.job_id.into(), self.name.into()]);
-        let known = if known.is_empty() { 0 } else { known.must_at(1) };
+        let known = if known.is_empty() { 0 } else { known.only() };
         steps::turn(known, |turn| {
             let row = db.run(&STEP_PASSED, &[self.job_id.into(), self.name.into(), turn.into(), self.token.into()]);
-            !row.is_empty() && row.get_at(1).unwrap_or(false)
+            !row.is_empty() && row.maybe_only().unwrap_or(false)
         })
     }
 
@@ -115,11 +115,11 @@ impl Wanted<'_> {
     /// checked in its turn, the one before is enough.
     fn check_order(&self, db: &Db, occurrence: i32, position: i32) {
         let before = db.run(&STEP_BEFORE, &[self.job_id.into(), position.into(), self.token.into()]);
-        if before.is_empty() || before.must_at(1) {
+        if before.is_empty() || before.only() {
             return;
         }
         let expected = db.run(&STEP_EXPECTED, &[self.job_id.into(), self.token.into()]);
-        let expected = steps::called(&expected.must_at::<String>(1), expected.must_at(2));
+        let expected = steps::called(&expected.must::<String>("name"), expected.must("occurrence"));
         Err(steps::refuse_order(&steps::called(self.name, occurrence), &expected)).or_raise()
     }
 
@@ -138,7 +138,7 @@ impl Wanted<'_> {
             keys.into(),
         ];
         let row = db.run(&STEP_ADD, &args);
-        (!row.is_empty()).then(|| row.must_at(1))
+        (!row.is_empty()).then(|| row.only())
     }
 
     fn new_step(&self, occurrence: i32, position: i32) -> Step {
@@ -166,21 +166,21 @@ pub fn find(db: &Db, job_id: Uuid, name: &str, occurrence: i32) -> Option<Step> 
     if row.is_empty() {
         return None;
     }
-    let at = |column| row.get_at::<TimestampWithTimeZone>(column).map(TimestampWithTimeZone::into_inner);
+    let at = |column| row.get::<TimestampWithTimeZone>(column).map(TimestampWithTimeZone::into_inner);
     Some(Step {
         occurrence,
-        position: row.must_at(1),
-        kind: row.must_at(2),
-        status: Status::parse(&row.must_at::<String>(3)),
-        idempotent: row.must_at(4),
-        attempts: row.must_at(5),
-        lease_token: row.get_at(6),
-        seen_by: row.get_at(7),
-        ended_at: at(8),
-        until: at(9),
-        inputs_hash: row.must_at(10),
-        inputs_keys: row.get_at(11),
-        result: row.get_at(12),
+        position: row.must("position"),
+        kind: row.must("kind"),
+        status: Status::parse(&row.must::<String>("status")),
+        idempotent: row.must("idempotent"),
+        attempts: row.must("attempts"),
+        lease_token: row.get("lease_token"),
+        seen_by: row.get("seen_by"),
+        ended_at: at("ended_at"),
+        until: at("until_at"),
+        inputs_hash: row.must("inputs_hash"),
+        inputs_keys: row.get("inputs_keys"),
+        result: row.get("result"),
     })
 }
 
@@ -208,10 +208,10 @@ pub fn recorded(db: &Db, job_id: Uuid) -> Vec<Recorded> {
     let mut steps = Vec::new();
     db.run(&STEPS_RECORDED, &[job_id.into()]).each(|row| {
         steps.push(Recorded {
-            name: row.must_at(1),
-            position: row.must_at(2),
-            status: Status::parse(&row.must_at::<String>(3)),
-            idempotent: row.must_at(4),
+            name: row.must("name"),
+            position: row.must("position"),
+            status: Status::parse(&row.must::<String>("status")),
+            idempotent: row.must("idempotent"),
         });
     });
     steps

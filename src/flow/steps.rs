@@ -157,8 +157,8 @@ fn end(
     if row.is_empty() {
         not_begun(job_id, name)
     }
-    let (occurrence, status): (i32, String) = (row.must_at(1), row.must_at(2));
-    let mine = row.get_at::<Uuid>(3) == Some(kept.token);
+    let (occurrence, status): (i32, String) = (row.must("occurrence"), row.must("status"));
+    let mine = row.get::<Uuid>("lease_token") == Some(kept.token);
     match Status::parse(&status) {
         Status::Begun if mine => step_rows::end(db, job_id, name, occurrence, ended, now),
         // The answer was lost, and the worker asks again: what was stored first stays.

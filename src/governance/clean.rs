@@ -24,7 +24,7 @@ pub fn sweep() -> Outcome {
             [(&REACTIONS_CLEAN, settings.number(EVENTS_KEEP_DAYS)), (&COMMANDS_CLEAN, settings.number(AUDIT_KEEP_DAYS))]
         {
             if let Some(before) = before(days) {
-                removed += db.run(statement, &[before.into(), AT_MOST.into()]).must_at::<i64>(1);
+                removed += db.run(statement, &[before.into(), AT_MOST.into()]).only::<i64>();
             }
         }
         db.run(&COUNTS_CLEAN, &[before(COUNTS_KEPT_DAYS).into()]);

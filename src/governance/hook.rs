@@ -79,7 +79,7 @@ pub fn ask(db: &Db, hook: &Hook, caps: &InForce, template: Jsonb, source: &str) 
 /// Who owns the function, if it is there.
 pub fn owner(db: &Db, schema: &str, function: &str) -> Option<pg_sys::Oid> {
     let row = db.run(&HOOK_OWNER, &[schema.into(), function.into()]);
-    (!row.is_empty()).then(|| row.must_at(1))
+    (!row.is_empty()).then(|| row.only())
 }
 
 /// Whether a function of this owner may run as a role: only if that gives the owner nothing new.

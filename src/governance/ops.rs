@@ -41,7 +41,7 @@ fn fn_ops_tick() -> Jsonb {
     let lease = part(&mut errors, || {
         let now = clock::now();
         let recovered = reap::now(now, AT_MOST) as i64;
-        let failed: i64 = db::connect(|db| db.run(&BURIED_AT, &[timestamp(now).into()]).must_at(1));
+        let failed: i64 = db::connect(|db| db.run(&BURIED_AT, &[timestamp(now).into()]).only());
         json!({"requeued_steps": (recovered - failed).max(0), "failed_steps": failed})
     });
     let stale = part(&mut errors, || json!({"recovered": deadlines::enforce(clock::now(), AT_MOST)}));

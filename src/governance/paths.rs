@@ -72,11 +72,11 @@ pub struct Seen {
 impl Seen {
     /// Whether a predicate holds. One that cannot be evaluated does not.
     pub fn holds(&self, db: &Db, predicate: &str) -> bool {
-        db.run(&PATH_MATCH, &[self.data.into(), predicate.into(), self.vars.into()]).must_at(1)
+        db.run(&PATH_MATCH, &[self.data.into(), predicate.into(), self.vars.into()]).only()
     }
 
     /// The first value that a path leads to.
     pub fn first(&self, db: &Db, path: &str) -> Option<Jsonb> {
-        db.run(&PATH_FIRST, &[self.data.into(), path.into(), self.vars.into()]).get_at(1)
+        db.run(&PATH_FIRST, &[self.data.into(), path.into(), self.vars.into()]).maybe_only()
     }
 }

@@ -117,14 +117,14 @@ fn set(db: &Db, key: &str, value: &Value, reason: Option<&str>, by: &str) -> Jso
     let now = clock::now();
     let stored = Jsonb::from_value(value.clone());
     let held = db.run(&POLICY_LOCK, &[key.into(), stored.into()]);
-    let before = if held.is_empty() { 0 } else { held.must_at::<i32>(1) };
-    if before > 0 && held.must_at::<bool>(2) {
+    let before = if held.is_empty() { 0 } else { held.must::<i32>("version") };
+    if before > 0 && held.must::<bool>("is_same") {
         return Jsonb::from_value(
             json!({"ok": true, "code": "unchanged", "key": key, "version": before, "value": value}),
         );
     }
     let args = [key.into(), stored.into(), reason.into(), timestamp(now).into(), by.into()];
-    let version: i32 = db.run(&POLICY_SET, &args).must_at(1);
+    let version: i32 = db.run(&POLICY_SET, &args).only();
     if key == PROPOSAL_CAPS {
         // What passed while there was no cap was not counted: the next proposal counts the day anew.
         db.run(&COUNTS_FORGET, &[timestamp(now).into()]);
@@ -143,7 +143,7 @@ fn fn_policy_get(p_key: Option<&str>, p_version: default!(Option<i32>, "NULL")) 
             None => db.run(&POLICY_GET, &[key.into()]),
         };
         if !row.is_empty() {
-            return row.must_at(5);
+            return row.must("answer");
         }
         match policy::default_of(key).filter(|_| p_version.unwrap_or_default() == 0) {
             Some(value) => {
@@ -186,7 +186,7 @@ fn fn_policy_history(p_key: Option<&str>, p_limit: default!(Option<i32>, "100"))
     db::answer(|db| {
         let row = db.run(&POLICY_HISTORY, &[key.into(), limit.into()]);
         if !row.is_empty() {
-            return row.must_at(1);
+            return row.only();
         }
         if policy::default_of(key).is_none() {
             unknown(db, key, None)
@@ -210,7 +210,11 @@ impl InForce {
         if row.is_empty() {
             return InForce { value: policy::default_of(key).unwrap_or(Value::Null), version: 0, set_by: None };
         }
-        InForce { value: row.must_at::<pgrx::JsonB>(1).0, version: row.must_at(2), set_by: row.get_at(4) }
+        InForce {
+            value: row.must::<pgrx::JsonB>("value").0,
+            version: row.must("version"),
+            set_by: row.get("updated_by"),
+        }
     }
 
     /// What a decision that went by it writes down.
@@ -235,7 +239,8 @@ pub fn matrix(db: &Db) -> (i32, Rc<Matrix>) {
     if row.is_empty() {
         return (0, Rc::default());
     }
-    let (version, set_at): (i32, _) = (row.must_at(1), row.must_at::<TimestampWithTimeZone>(2).into_inner());
+    let (version, set_at): (i32, _) =
+        (row.must("version"), row.must::<TimestampWithTimeZone>("updated_at").into_inner());
     let known = COMPILED.with_borrow(|compiled| {
         let fits = compiled.as_ref().filter(|known| known.version == version && known.set_at == set_at);
         fits.map(|known| Rc::clone(&known.matrix))

@@ -1,20 +1,20 @@
 -- name: policy_get(key text)
 SELECT value, version, updated_at, updated_by,
        jsonb_build_object('ok', true, 'code', 'found', 'key', key, 'version', version, 'value', value,
-           'updated_at', updated_at, 'updated_by', updated_by)
+           'updated_at', updated_at, 'updated_by', updated_by) AS answer
 FROM agentq.policy WHERE key = $1
 
 -- name: policy_version(key text, version int4)
 SELECT value, version, set_at, set_by,
        jsonb_build_object('ok', true, 'code', 'found', 'key', key, 'version', version, 'value', value,
-           'updated_at', set_at, 'updated_by', set_by, 'reason', reason)
+           'updated_at', set_at, 'updated_by', set_by, 'reason', reason) AS answer
 FROM agentq.policy_version WHERE key = $1 AND version = $2
 
 -- name: policy_stamp(key text)
 SELECT version, updated_at FROM agentq.policy WHERE key = $1
 
 -- name: policy_lock(key text, stored jsonb)
-SELECT version, value = $2 FROM agentq.policy WHERE key = $1 FOR UPDATE
+SELECT version, value = $2 AS is_same FROM agentq.policy WHERE key = $1 FOR UPDATE
 
 -- name: policy_set(key text, stored jsonb, reason text, now timestamptz, by text)
 WITH changed AS (

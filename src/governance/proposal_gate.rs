@@ -81,7 +81,7 @@ impl Rules {
         let mut lock = || {
             let rows = db.run(&COUNTS_LOCK, &[at.into(), names.clone().into()]);
             let found = rows.len();
-            rows.each(|row| counts.take(&row.must_at::<String>(1), row.must_at(2)));
+            rows.each(|row| counts.take(&row.must::<String>("source"), row.must("accepted")));
             found
         };
         // A change of the caps takes the counters away, also while this waits for them.
@@ -114,7 +114,7 @@ impl Rules {
         let names = self.counted(source);
         if !names.is_empty() {
             let rows = db.run(&COUNTS_READ, &[timestamp(now).into(), names.into()]);
-            rows.each(|row| counts.take(&row.must_at::<String>(1), row.must_at(2)));
+            rows.each(|row| counts.take(&row.must::<String>("source"), row.must("accepted")));
         }
         proposal::gate(&self.limits, source, steps, counts)
     }

@@ -17,9 +17,9 @@ UPDATE agentq.proposal_count SET accepted = accepted + 1
 WHERE day = ($1 AT TIME ZONE 'UTC')::date AND source = ANY ($2)
 
 -- name: counts_read(now timestamptz, names text[])
-SELECT s, coalesce(
+SELECT s AS source, coalesce(
     (SELECT accepted FROM agentq.proposal_count WHERE day = ($1 AT TIME ZONE 'UTC')::date AND source = s),
     (SELECT count(*) FROM agentq.command c
      WHERE c.created_at >= date_trunc('day', $1, 'UTC') AND c.created_at < date_trunc('day', $1, 'UTC') + interval '24 hours'
-       AND c.decision <> 'rejected' AND (s = '*' OR c.source = s)))
+       AND c.decision <> 'rejected' AND (s = '*' OR c.source = s))) AS accepted
 FROM unnest($2) s

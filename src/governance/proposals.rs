@@ -134,10 +134,10 @@ fn by_key(db: &Db, key: &str) -> Option<Made> {
     let row = db.run(&COMMAND_BY_KEY, &[key.into()]);
     (!row.is_empty()).then(|| Made {
         code: "duplicate",
-        proposal_id: row.must_at(1),
-        status: row.must_at(2),
-        mission_id: row.get_at(3),
-        reason: row.get_at(4),
+        proposal_id: row.must("command_id"),
+        status: row.must("decision"),
+        mission_id: row.get("mission_id"),
+        reason: row.get("reason"),
     })
 }
 
@@ -321,21 +321,21 @@ fn decided(id: Uuid, decide: impl FnOnce(&Db, Command, &Value) -> Made) -> Jsonb
         if row.is_empty() {
             unknown(id)
         }
-        let status: String = row.must_at(1);
+        let status: String = row.must("decision");
         if status != "pending" {
-            let (by, mission): (Option<String>, Option<Uuid>) = (row.get_at(2), row.get_at(3));
+            let (by, mission): (Option<String>, Option<Uuid>) = (row.get("decided_by"), row.get("mission_id"));
             return Jsonb::from_value(json!({"ok": false, "code": "already_decided", "proposal_id": id.to_string(),
                 "status": status, "decided_by": by, "mission_id": mission.map(|id| id.to_string()),
-                "reason": row.get_at::<String>(4), "message": format!("the proposal is {status} and stays so")}));
+                "reason": row.get::<String>("reason"), "message": format!("the proposal is {status} and stays so")}));
         }
         let command = Command {
             id,
-            title: row.get_at(5),
-            source: row.must_at(6),
-            depth: row.must_at(7),
-            snapshot: row.must_at::<pgrx::JsonB>(8).0,
+            title: row.get("title"),
+            source: row.must("source"),
+            depth: row.must("depth"),
+            snapshot: row.must::<pgrx::JsonB>("policy_snapshot").0,
         };
-        let template = row.must_at::<pgrx::JsonB>(9).0;
+        let template = row.must::<pgrx::JsonB>("template").0;
         let made = decide(db, command, &template);
         // Whoever rejects has got what was asked for.
         Jsonb::from_value(json!({"ok": true, "code": made.code, "proposal_id": id.to_string(), "status": made.status,
@@ -349,7 +349,7 @@ fn fn_proposal_get(p_proposal_id: Option<Uuid>) -> Jsonb {
     let id = required("p_proposal_id", p_proposal_id);
     db::answer(|db| {
         let row = db.run(&PROPOSAL_GET, &[id.into()]);
-        if row.is_empty() { unknown(id) } else { row.must_at(1) }
+        if row.is_empty() { unknown(id) } else { row.only() }
     })
 }
 

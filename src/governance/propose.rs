@@ -39,13 +39,13 @@ struct Queued {
 impl Queued {
     fn from_row(row: &Rows) -> Queued {
         Queued {
-            id: row.must_at(1),
-            event_id: row.must_at(2),
-            pattern: row.must_at(3),
-            payload: row.must_at::<pgrx::JsonB>(4).0,
-            dedupe_key: row.get_at(5),
-            depth: row.must_at(6),
-            matrix_version: row.must_at(7),
+            id: row.must("reaction_id"),
+            event_id: row.must("event_id"),
+            pattern: row.must("pattern"),
+            payload: row.must::<pgrx::JsonB>("payload").0,
+            dedupe_key: row.get("dedupe_key"),
+            depth: row.must("depth"),
+            matrix_version: row.must("matrix_version"),
         }
     }
 }

@@ -90,7 +90,7 @@ fn react(now: Micros) -> Reacted {
 /// Whether there is nothing to read. Asked first, because a lock is a write: an idle loop writes nothing.
 fn is_at_the_end(db: &Db) -> bool {
     let row = db.run(&CURSOR_READ, &[CONSUMER.into()]);
-    let seq = if row.is_empty() { 0 } else { row.must_at(1) };
+    let seq = if row.is_empty() { 0 } else { row.only() };
     seal::last_seq(db) <= seq
 }
 
@@ -98,7 +98,7 @@ fn is_at_the_end(db: &Db) -> bool {
 fn lock_cursor(db: &Db, now: Micros) -> Option<i64> {
     let lock = || {
         let row = db.run(&CURSOR_LOCK, &[CONSUMER.into()]);
-        (!row.is_empty()).then(|| row.must_at(1))
+        (!row.is_empty()).then(|| row.only())
     };
     lock().or_else(|| {
         // Locked, or not there yet: the first one makes it. One that is there is not inserted, which
@@ -184,7 +184,7 @@ impl Reading<'_> {
         }
         let row = self.db.run(&PATTERN_LAST, &[pattern.into()]);
         let last_at =
-            if row.is_empty() { None } else { row.get_at::<TimestampWithTimeZone>(1).map(|at| at.into_inner()) };
+            if row.is_empty() { None } else { row.maybe_only::<TimestampWithTimeZone>().map(|at| at.into_inner()) };
         self.tallies.insert(pattern.to_owned(), Tally { last_at, ..Tally::default() });
         last_at
     }
@@ -230,7 +230,7 @@ impl Reading<'_> {
     /// or decision it is about.
     fn depth_of(&self, entry: &Entry) -> i32 {
         let mission = mission_of(entry).or_else(|| self.mission_of_job(entry));
-        let of_mission = mission.and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).get_at::<i32>(1));
+        let of_mission = mission.and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).maybe_only::<i32>());
         let own = ["proposal.", "reaction."].iter().any(|room| entry.event_kind.starts_with(room));
         of_mission.unwrap_or_else(|| {
             let told = entry.payload.get("depth").filter(|_| own).and_then(Value::as_i64);
@@ -248,13 +248,13 @@ impl Reading<'_> {
         match hook.and_then(|about| parse_id(about.split(':').next()?)) {
             Some(step) => {
                 let row = self.db.run(&STEP_MISSION, &[step.into()]);
-                (!row.is_empty()).then(|| row.must_at(1))
+                (!row.is_empty()).then(|| row.only())
             }
             None => {
                 let job = parse_id(&entry.subject)?;
                 missions::mission_of_job(self.db, job).map(|(mission, _)| mission).or_else(|| {
                     let row = self.db.run(&COMPENSATION_MISSION, &[job.into()]);
-                    (!row.is_empty()).then(|| row.must_at(1))
+                    (!row.is_empty()).then(|| row.only())
                 })
             }
         }

@@ -55,5 +55,5 @@ pub fn already_finished(job_id: Uuid, state: &str) -> Jsonb {
 
 pub fn state_of(db: &Db, job_id: Uuid) -> Option<String> {
     let row = db.run(&JOB_STATE, &[job_id.into()]);
-    (!row.is_empty()).then(|| row.must_at(1))
+    (!row.is_empty()).then(|| row.only())
 }

@@ -1,13 +1,8 @@
 //! The documents are true: their SQL and Python runs as printed, and runs again, their links lead somewhere, and
 //! their lists are whole.
 
-<<<<<<< HEAD
-use crate::programs::{Ended, connected, program, run};
+use agentq_tests::programs::{Ended, connected, program, run};
 use agentq_tests::{Database, database, project_root};
-=======
-use agentq_tests::programs::{connected, program, run};
-use agentq_tests::{database, project_root};
->>>>>>> tests
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -41,8 +41,8 @@ pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
     let mut missions: BTreeSet<(Reverse<i32>, [u8; 16])> = BTreeSet::new();
     for ended in &ended {
         let row = db.run(&CHAIN_OF_JOB, &[ended.job_id.into()]);
-        if let Some(mission) = (!row.is_empty()).then(|| row.get_at::<Uuid>(4)).flatten() {
-            missions.insert((Reverse(row.get_at(8).unwrap_or_default()), *mission.as_bytes()));
+        if let Some(mission) = (!row.is_empty()).then(|| row.get::<Uuid>("chain_mission_id")).flatten() {
+            missions.insert((Reverse(row.get("depth").unwrap_or_default()), *mission.as_bytes()));
         }
     }
     for (_, mission) in missions {
@@ -56,13 +56,13 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
     if row.is_empty() {
         return;
     }
-    let (effect_id, chain_id): (Uuid, Uuid) = (row.must_at(1), row.must_at(2));
-    let (compensation, error): (String, Option<String>) = (row.must_at(3), row.get_at(5));
+    let (effect_id, chain_id): (Uuid, Uuid) = (row.must("effect_id"), row.must("chain_id"));
+    let (compensation, error): (String, Option<String>) = (row.must("declared_compensation"), row.get("last_error"));
     if db.run(&CHAIN_LOCK, &[chain_id.into()]).is_empty() {
         return;
     }
     let succeeded = state == "succeeded";
-    let job = drift::Job { job_id, mission: row.get_at(7), compensates: Some(effect_id) };
+    let job = drift::Job { job_id, mission: row.get("mission_id"), compensates: Some(effect_id) };
     drift::of_compensation(db, &job, &compensation, succeeded, now);
     let subject = effect_id.to_string();
     if succeeded {
@@ -71,7 +71,7 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
         let what =
             json!({"compensation": compensation, "job_id": job_id.to_string(), "chain_id": chain_id.to_string()});
         audit(db, "effect.compensated", &subject, what, now);
-        advance(db, chain_id, row.must_at(6), now);
+        advance(db, chain_id, row.must("seq"), now);
     } else {
         let error = format!("job {job_id} ended as {state}: {}", error.as_deref().unwrap_or("no error was given"));
         halt(db, chain_id, effect_id, &compensation, shorten(&error), now);
@@ -87,13 +87,13 @@ pub fn advance(db: &Db, chain_id: Uuid, seq: i64, now: Micros) -> Option<Uuid> {
         return None;
     }
     let turn = Turn {
-        effect_id: row.must_at(1),
-        effect_type: row.must_at(2),
-        compensation: row.must_at(3),
-        mission_id: row.get_at(4),
-        told: row.must_at::<pgrx::JsonB>(5).0,
-        payload: row.must_at::<pgrx::JsonB>(6).0,
-        result: row.get_at::<pgrx::JsonB>(7).map_or(Value::Null, |result| result.0),
+        effect_id: row.must("effect_id"),
+        effect_type: row.must("effect_type"),
+        compensation: row.must("declared_compensation"),
+        mission_id: row.get("mission_id"),
+        told: row.must::<pgrx::JsonB>("told").0,
+        payload: row.must::<pgrx::JsonB>("payload").0,
+        result: row.get::<pgrx::JsonB>("result").map_or(Value::Null, |result| result.0),
     };
     match turn.enqueue(db, chain_id) {
         Ok(job_id) => {
@@ -160,7 +160,7 @@ fn halt(db: &Db, chain_id: Uuid, effect_id: Uuid, compensation: &str, error: &st
 
 fn end(db: &Db, chain_id: Uuid, status: &str, error: Option<&str>, more: Value, now: Micros) {
     let row = db.run(&CHAIN_END, &[chain_id.into(), status.into(), error.into(), timestamp(now).into()]);
-    let (pgrx::JsonB(mut told), mission): (pgrx::JsonB, Option<Uuid>) = (row.must_at(1), row.get_at(2));
+    let (pgrx::JsonB(mut told), mission): (pgrx::JsonB, Option<Uuid>) = (row.must("told"), row.get("mission_id"));
     if let (Some(told), Value::Object(more)) = (told.as_object_mut(), more) {
         told.extend(more);
     }

@@ -1,5 +1,6 @@
 -- name: chain_of_job(job_id uuid)
-SELECT e.effect_id, e.chain_id, e.declared_compensation, c.mission_id, j.last_error, e.seq, e.mission_id, m.depth
+SELECT e.effect_id, e.chain_id, e.declared_compensation, c.mission_id AS chain_mission_id, j.last_error, e.seq,
+       e.mission_id, m.depth
 FROM agentq.effect e
 JOIN agentq.effect_chain c ON c.chain_id = e.chain_id
 LEFT JOIN agentq.mission m ON m.mission_id = c.mission_id
@@ -12,7 +13,7 @@ SELECT chain_id FROM agentq.effect_chain WHERE chain_id = $1 AND status = 'runni
 -- name: chain_next(chain_id uuid, seq int8)
 SELECT e.effect_id, e.effect_type, e.declared_compensation, e.mission_id,
        jsonb_build_object('effect_id', e.effect_id, 'effect_type', e.effect_type, 'idempotency_key', e.idempotency_key,
-           'job_id', e.job_id, 'outcome_unknown', e.status = 'executing'),
+           'job_id', e.job_id, 'outcome_unknown', e.status = 'executing') AS told,
        e.payload, e.result
 FROM agentq.effect e
 WHERE e.chain_id = $1 AND e.seq < $2
@@ -27,7 +28,7 @@ UPDATE agentq.effect_chain c
 SET status = $2, error = $3, ended_at = $4
 WHERE chain_id = $1
 RETURNING jsonb_build_object('chain_id', c.chain_id, 'mission_id', c.mission_id, 'job_id', c.job_id, 'effects', c.effects,
-    'compensated', c.compensated, 'unknown', c.unknown, 'irreversible', c.irreversible), c.mission_id
+    'compensated', c.compensated, 'unknown', c.unknown, 'irreversible', c.irreversible) AS told, c.mission_id
 
 -- name: effect_compensating(effect_id uuid, job_id uuid)
 UPDATE agentq.effect SET status = 'compensating', compensation_job_id = $2 WHERE effect_id = $1

@@ -23,8 +23,8 @@ pub fn sweep() -> Outcome {
     let (from, youngest) = (Uuid::from_bytes(SWEPT_TO.get()), youngest_id(before));
     db::connect(|db| {
         let row = db.run(&EFFECTS_CLEAN, &[from.into(), youngest.into(), AT_MOST.into(), timestamp(before).into()]);
-        let (looked_at, mut removed): (i64, i64) = (row.must_at(1), row.must_at(2));
-        let last: Option<Uuid> = row.get_at(3);
+        let (looked_at, mut removed): (i64, i64) = (row.must("looked_at"), row.must("removed"));
+        let last: Option<Uuid> = row.get("last");
         for clean in [&CHAINS_CLEAN, &DRIFT_CLEAN] {
             removed += db.run(clean, &[youngest.into(), AT_MOST.into(), timestamp(before).into()]).only::<i64>();
         }

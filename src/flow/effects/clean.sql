@@ -1,4 +1,4 @@
--- name: effects_clean(from uuid, youngest uuid, limit int8, before timestamptz)
+-- name: effects_clean(from uuid, youngest uuid, most int8, before timestamptz)
 WITH looked AS MATERIALIZED (
     SELECT effect_id, job_id, chain_id FROM agentq.effect
     WHERE effect_id > $1 AND effect_id <= $2
@@ -19,8 +19,8 @@ WITH looked AS MATERIALIZED (
 ), gone AS (
     DELETE FROM agentq.effect e USING locked WHERE e.effect_id = locked.effect_id RETURNING e.effect_id
 )
-SELECT (SELECT count(*) FROM looked), (SELECT count(*) FROM gone),
-    (SELECT effect_id FROM looked ORDER BY effect_id DESC LIMIT 1)
+SELECT (SELECT count(*) FROM looked) AS looked_at, (SELECT count(*) FROM gone) AS removed,
+    (SELECT effect_id FROM looked ORDER BY effect_id DESC LIMIT 1) AS last
 
 -- name: chains_clean(p1 uuid, p2 int8, p3 timestamptz)
 WITH old AS MATERIALIZED (

@@ -84,7 +84,7 @@ fn start(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Started {
     for _ in 0..100 {
         let running = db.run(&CHAIN_RUNNING, &[mission.into(), job.into()]);
         if !running.is_empty() {
-            return Started::Already(running.must_at(1));
+            return Started::Already(running.only());
         }
         let by = db::session_user();
         let args = [
@@ -138,16 +138,16 @@ fn take(db: &Db, scope: Scope, terms: &Terms<'_>, chain_id: Uuid) -> Found {
         Scope::Job(id) => (&LOCK_OF_JOB, id),
     };
     let mut ids: Vec<Uuid> = Vec::new();
-    db.run(lock, &[id.into()]).each(|row| ids.push(row.must_at(1)));
+    db.run(lock, &[id.into()]).each(|row| ids.push(row.only()));
     if ids.is_empty() {
         return Found::default();
     }
     let row = db.run(&CHAIN_TAKE, &[chain_id.into(), ids.into(), terms.include_unknown.into()]);
-    let unknown: Option<Vec<Uuid>> = row.get_at(2);
+    let unknown: Option<Vec<Uuid>> = row.get("unknown");
     Found {
-        effects: row.must_at(1),
+        effects: row.must("effects"),
         unknown: unknown.unwrap_or_default().iter().map(Uuid::to_string).collect(),
-        irreversible: row.must_at(3),
+        irreversible: row.must("irreversible"),
     }
 }
 
@@ -197,7 +197,7 @@ fn public(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Jsonb {
     // A mission that has not ended may do more.
     let is_open = status.as_deref().is_some_and(|status| !MISSION_ENDS.contains(&status) && status != "compensating");
     let mut jobs: Vec<String> = Vec::new();
-    db.run(&UNFINISHED, &[mission.into(), job.into()]).each(|row| jobs.push(row.must_at::<Uuid>(1).to_string()));
+    db.run(&UNFINISHED, &[mission.into(), job.into()]).each(|row| jobs.push(row.only::<Uuid>().to_string()));
     if !jobs.is_empty() || is_open {
         return Jsonb::from_value(json!({
             "ok": false, "code": "not_finished", "jobs": jobs,

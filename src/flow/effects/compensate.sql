@@ -29,9 +29,9 @@ WITH here AS (
       AND (here.status IN ('succeeded', 'compensation_failed') OR (here.status = 'executing' AND $3))
     RETURNING e.effect_id
 )
-SELECT (SELECT count(*)::integer FROM mine),
-       (SELECT array_agg(effect_id) FROM here WHERE status = 'executing' AND NOT taken),
-       (SELECT count(*)::integer FROM here WHERE status = 'succeeded' AND declared_compensation IS NULL)
+SELECT (SELECT count(*)::integer FROM mine) AS effects,
+       (SELECT array_agg(effect_id) FROM here WHERE status = 'executing' AND NOT taken) AS unknown,
+       (SELECT count(*)::integer FROM here WHERE status = 'succeeded' AND declared_compensation IS NULL) AS irreversible
 
 -- name: lock_of_mission(p1 uuid)
 WITH RECURSIVE m (id) AS (

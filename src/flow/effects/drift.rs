@@ -29,8 +29,8 @@ pub fn of_compensation(db: &Db, job: &Job, compensation: &str, succeeded: bool, 
     let catalog = Catalog::current(db);
     let (mut planned, mut done) = (BTreeSet::new(), BTreeSet::new());
     db.run(&EFFECTS_OF_JOB, &[job.job_id.into()]).each(|row| {
-        let effect_type: String = row.must_at(1);
-        if row.must_at(2) {
+        let effect_type: String = row.must("effect_type");
+        if row.must("happened") {
             done.insert(effect_type.clone());
         }
         planned.insert(effect_type);

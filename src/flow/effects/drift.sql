@@ -6,5 +6,5 @@ ON CONFLICT (job_id, effect_type, drift) DO NOTHING
 RETURNING job_id
 
 -- name: effects_of_job(job_id uuid)
-SELECT effect_type, bool_or(status NOT IN ('planned', 'executing', 'failed'))
+SELECT effect_type, bool_or(status NOT IN ('planned', 'executing', 'failed')) AS happened
 FROM agentq.effect WHERE job_id = $1 GROUP BY effect_type

@@ -41,15 +41,15 @@ impl Catalog {
             return Catalog::default();
         }
         if let Some((known, catalog)) = COPY.with_borrow(Clone::clone)
-            && known == head.must_at::<Uuid>(1)
+            && known == head.only::<Uuid>()
         {
             return catalog;
         }
         // The id again, with the tables as they are at the same moment.
         let row = db.run(&MANIFEST_LOAD, &[]);
-        let (id, pgrx::JsonB(document)): (Uuid, pgrx::JsonB) = (row.must_at(2), row.must_at(3));
+        let (id, pgrx::JsonB(document)): (Uuid, pgrx::JsonB) = (row.must("manifest_id"), row.must("document"));
         let manifest = Rc::new(Manifest::read(&document).or_raise());
-        let catalog = Catalog { version: row.get_at(1), manifest };
+        let catalog = Catalog { version: row.get("version"), manifest };
         COPY.set(Some((id, catalog.clone())));
         catalog
     }

@@ -15,7 +15,7 @@ SELECT version, manifest_id, jsonb_build_object(
     'inverse_of', (
         SELECT coalesce(jsonb_object_agg(effect_type, inverse), '{}') FROM agentq.effect_type WHERE inverse IS NOT NULL),
     'idempotent', (
-        SELECT coalesce(jsonb_object_agg(effect_type, true), '{}') FROM agentq.effect_type WHERE idempotent))
+        SELECT coalesce(jsonb_object_agg(effect_type, true), '{}') FROM agentq.effect_type WHERE idempotent)) AS document
 FROM agentq.effect_manifest
 ORDER BY version DESC
 LIMIT 1

@@ -42,15 +42,15 @@ impl Effect {
         if row.is_empty() {
             unknown(id)
         }
-        let status: String = row.must_at(1);
+        let status: String = row.must("status");
         Effect {
             id,
             status: Status::parse(&status).unwrap_or_else(|| panic!("the status {status} is not known")),
-            idempotent: row.must_at(2),
-            lease: row.get_at(3),
-            begun_under_this_lease: row.must_at(4),
-            in_running_chain: row.must_at(6),
-            told: row.must_at::<pgrx::JsonB>(5).0,
+            idempotent: row.must("idempotent"),
+            lease: row.get("lease_token"),
+            begun_under_this_lease: row.must("is_mine"),
+            in_running_chain: row.must("in_chain"),
+            told: row.must::<pgrx::JsonB>("told").0,
         }
     }
 
@@ -81,7 +81,7 @@ fn unknown(id: Uuid) -> ! {
 
 fn job_of(db: &Db, id: Uuid) -> Uuid {
     let row = db.run(&EFFECT_JOB, &[id.into()]);
-    if row.is_empty() { unknown(id) } else { row.must_at(1) }
+    if row.is_empty() { unknown(id) } else { row.only() }
 }
 
 /// Runs `work` on an effect whose job this owner and token hold, or answers `lease_lost`.
@@ -116,7 +116,7 @@ fn fn_effect_begin(
             Begin::Run { again } => {
                 let begun = db.run(&EFFECT_BEGIN, &[effect.id.into(), effect.lease.into(), timestamp(now).into()]);
                 let more = json!({
-                    "status": "executing", "payload": effect.told["payload"], "begun": begun.must_at::<i32>(1),
+                    "status": "executing", "payload": effect.told["payload"], "begun": begun.only::<i32>(),
                     "again": again, "cancel_requested": held.cancel_requested,
                 });
                 effect.answer(true, "run", more)
@@ -265,6 +265,6 @@ fn fn_effect_get(p_effect_id: Option<Uuid>) -> Jsonb {
     let id = required("p_effect_id", p_effect_id);
     db::answer(|db| {
         let row = db.run(&EFFECT_GET, &[id.into()]);
-        if row.is_empty() { unknown(id) } else { row.must_at(1) }
+        if row.is_empty() { unknown(id) } else { row.only() }
     })
 }

@@ -45,8 +45,8 @@ impl Planner {
         let job_id = held.place.job_id;
         let row = db.run(&COMPENSATED_BY, &[job_id.into()]);
         if !row.is_empty() {
-            let (compensates, declared_by) = (row.get_at(1), row.get_at(2));
-            return Planner { declared_by, compensates, mission: row.get_at(3), step: row.get_at(4) };
+            let (compensates, declared_by) = (row.get("effect_id"), row.get("declared_compensation"));
+            return Planner { declared_by, compensates, mission: row.get("mission_id"), step: row.get("step_id") };
         }
         let declared_by = manifest.operation_of_kind(&held.place.job_kind).map(|(name, _)| name.to_owned());
         let (mission, step) = mission_of_job(db, job_id).unzip();
@@ -169,11 +169,11 @@ impl Planner {
         ];
         let new = db.run(&EFFECT_PLAN, &args);
         if !new.is_empty() {
-            return Ok((new.must_at::<pgrx::JsonB>(1).0, true));
+            return Ok((new.only::<pgrx::JsonB>().0, true));
         }
         // The lease is locked, so it was there before.
         let found = db.run(&EFFECT_BY_KEY, &[job_id.into(), effect_type.into(), key.into(), payload.into()]);
-        if !found.must_at::<bool>(2) {
+        if !found.must::<bool>("same") {
             return Err(Refusal::new(
                 format!(
                     "the effect \"{}\" with the key \"{}\" was planned with another payload",
@@ -183,7 +183,7 @@ impl Planner {
                 "The same key is for the same effect: give another effect another idempotency_key.",
             ));
         }
-        Ok((found.must_at::<pgrx::JsonB>(1).0, false))
+        Ok((found.must::<pgrx::JsonB>("told").0, false))
     }
 }
 

@@ -109,7 +109,7 @@ fn end_item(
         job.job_id.into(),
     ];
     let row = db.run(&ITEM_END, &args);
-    (!row.is_empty()).then(|| item % plan::shards(row.must_at::<i32>(1) as usize))
+    (!row.is_empty()).then(|| item % plan::shards(row.only::<i32>() as usize))
 }
 
 /// The end of a step that works through a list, if all its items have ended.
@@ -122,8 +122,8 @@ pub fn end_list(db: &Db, step: Uuid) -> Option<End> {
     // All results together may be more than the server can hold. Whoever ends the last item must not suffer from it.
     let read = db::attempt(|| {
         let row = db.run(&ITEMS_RESULT, &[step.into()]);
-        let numbers = (row.must_at::<i64>(2), row.must_at::<i64>(3), row.get_at::<i64>(4));
-        (row.get_at::<Jsonb>(1), numbers, row.get_at::<String>(5), row.must_at::<bool>(6))
+        let numbers = (row.must::<i64>("succeeded"), row.must::<i64>("items"), row.get::<i64>("needed"));
+        (row.get::<Jsonb>("result"), numbers, row.get::<String>("first_error"), row.must::<bool>("was_cancelled"))
     });
     let (result, (well, all, needed), first, cancelled) = match read {
         Ok(read) => read,
@@ -166,20 +166,20 @@ impl Line {
         if row.is_empty() {
             return;
         }
-        let mission: Uuid = row.must_at(1);
+        let mission: Uuid = row.must("mission_id");
         let over = Over {
             id: end.step,
             status: end.status,
-            children: row.must_at(3),
-            shard: row.must_at(4),
-            fails_mission: row.must_at(5),
-            name: row.must_at(6),
-            kind: row.must_at(7),
+            children: row.must("children"),
+            shard: row.must("shard"),
+            fails_mission: row.must("fails_mission"),
+            name: row.must("name"),
+            kind: row.must("kind"),
             result: end.result,
             error: end.error,
             job: end.by,
         };
-        self.missions.entry((Reverse(row.must_at(2)), *mission.as_bytes())).or_default().push(over);
+        self.missions.entry((Reverse(row.must("depth")), *mission.as_bytes())).or_default().push(over);
     }
 
     /// Goes through the missions. The end of one may end a step of the mission around it.
@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
             if row.is_empty() {
                 continue;
             }
-            let decision = plan::decide(row.must_at(11), row.must_at(12), row.must_at(13));
+            let decision = plan::decide(row.must("need"), row.must("met"), row.must("pending"));
             if decision != Decision::Wait {
                 decided.push((candidate(&row), decision));
                 shard += 1;
@@ -430,18 +430,18 @@ impl Candidate {
     }
 }
 
-/// The first ten columns of a statement about steps that may begin.
+/// A step that may begin, as the statements about them answer it.
 pub fn candidate(row: &Rows) -> Candidate {
     Candidate {
-        id: row.must_at(1),
-        children: row.must_at(2),
-        fails_mission: row.must_at(3),
-        name: row.must_at(4),
-        kind: row.must_at(5),
-        executor: row.get_at(6),
-        params: row.must_at(7),
-        spec: row.get_at::<pgrx::JsonB>(8).map(|spec| agentq_core::mission::template::Spec::from_value(&spec.0)),
-        job: row.get_at(9),
-        shard: row.must_at(10),
+        id: row.must("step_id"),
+        children: row.must("children"),
+        fails_mission: row.must("fails_mission"),
+        name: row.must("name"),
+        kind: row.must("kind"),
+        executor: row.get("executor"),
+        params: row.must("params"),
+        spec: row.get::<pgrx::JsonB>("spec").map(|spec| agentq_core::mission::template::Spec::from_value(&spec.0)),
+        job: row.get("job_id"),
+        shard: row.must("shard"),
     }
 }

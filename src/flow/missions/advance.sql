@@ -15,12 +15,12 @@ RETURNING s.item_count
 SELECT step_id FROM agentq.mission_step WHERE step_id = $1 AND status = 'queued' FOR UPDATE
 
 -- name: items_result(step uuid)
-SELECT jsonb_agg(i.result ORDER BY i.item),
-       count(*) FILTER (WHERE i.status = 'succeeded'),
-       count(*),
-       (SELECT (s.spec->>'items_needed')::bigint FROM agentq.mission_step s WHERE s.step_id = $1),
-       (array_agg(format('item %s: %s', i.item, i.last_error) ORDER BY i.item) FILTER (WHERE i.status <> 'succeeded'))[1],
-       coalesce(bool_and(i.status IN ('succeeded', 'cancelled')), false)
+SELECT jsonb_agg(i.result ORDER BY i.item) AS result,
+       count(*) FILTER (WHERE i.status = 'succeeded') AS succeeded,
+       count(*) AS items,
+       (SELECT (s.spec->>'items_needed')::bigint FROM agentq.mission_step s WHERE s.step_id = $1) AS needed,
+       (array_agg(format('item %s: %s', i.item, i.last_error) ORDER BY i.item) FILTER (WHERE i.status <> 'succeeded'))[1] AS first_error,
+       coalesce(bool_and(i.status IN ('succeeded', 'cancelled')), false) AS was_cancelled
 FROM agentq.mission_item i WHERE i.step_id = $1
 
 -- name: step_bump(step uuid, ended int4, met int4, job uuid, at timestamptz, counted_in int4)

@@ -22,7 +22,7 @@ statements!("control.sql": MISSION_STATUS, MISSION_PAUSE, MISSION_RESUME, HELD_S
 
 fn told(db: &Db, code: &str, mission_id: Uuid) -> Jsonb {
     let row = db.run(&MISSION_STATUS, &[mission_id.into()]);
-    let status: Option<String> = if row.is_empty() { None } else { row.get_at(1) };
+    let status: Option<String> = if row.is_empty() { None } else { row.maybe_only() };
     Jsonb::from_value(json!({"ok": true, "code": code, "mission_id": mission_id.to_string(), "status": status}))
 }
 

@@ -35,7 +35,7 @@ pub fn create(owner: Uuid, shards: i32, active: impl Fn(i32) -> i32, state: &str
 /// Adds to one row, and stops the mission if asked to. None: the owner has ended.
 pub fn add(db: &Db, owner: Uuid, shard: i32, delta: i32, stop: bool) -> Option<Count> {
     let row = db.run(&COUNT_ADD, &[owner.into(), shard.into(), delta.into(), stop.into()]);
-    (!row.is_empty()).then(|| Count { active: row.must_at(1), state: row.must_at(2) })
+    (!row.is_empty()).then(|| Count { active: row.must("active"), state: row.must("state") })
 }
 
 /// Locks all rows, and brings those that are in one of these states into another; returns how many are in it then.
@@ -44,7 +44,7 @@ pub fn set_state(db: &Db, owner: Uuid, state: &str, from: &[&str]) -> usize {
     let from: Vec<String> = from.iter().map(|state| (*state).to_owned()).collect();
     let mut in_it = 0;
     let rows = db.run(&COUNT_STATE, &[owner.into(), state.into(), from.into()]);
-    rows.each(|row| in_it += usize::from(row.must_at::<bool>(1)));
+    rows.each(|row| in_it += usize::from(row.only::<bool>()));
     in_it
 }
 

@@ -29,14 +29,14 @@ impl Mission {
     pub fn lock(db: &Db, mission_id: Uuid) -> Option<Mission> {
         let row = db.run(&MISSION_LOCK, &[mission_id.into()]);
         (!row.is_empty()).then(|| Mission {
-            status: row.must_at(1),
-            depth: row.must_at(2),
-            parent_step: row.get_at(3),
-            paused: row.must_at(4),
-            compensates: row.must_at(5),
-            last_error: row.get_at(6),
-            title: row.get_at(7),
-            cancel_reason: row.get_at(8),
+            status: row.must("status"),
+            depth: row.must("depth"),
+            parent_step: row.get("parent_step_id"),
+            paused: row.must("paused"),
+            compensates: row.must("compensates"),
+            last_error: row.get("last_error"),
+            title: row.get("title"),
+            cancel_reason: row.get("cancel_reason"),
         })
     }
 
@@ -101,7 +101,7 @@ fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: 
     tell(db, &format!("mission.{status}"), mission_id, what, now);
     let step = mission.parent_step?;
     // All its results together may be more than the server can hold.
-    let result = db::attempt(|| db.run(&MISSION_RESULT, &[mission_id.into()]).get_at::<Jsonb>(1)).ok().flatten();
+    let result = db::attempt(|| db.run(&MISSION_RESULT, &[mission_id.into()]).maybe_only::<Jsonb>()).ok().flatten();
     let error = match status {
         "succeeded" => None,
         "cancelled" => Some(mission.cancel_reason.clone().unwrap_or_else(|| "its mission was cancelled".to_owned())),

@@ -1,5 +1,6 @@
 -- name: mission_lock(mission_id uuid)
-SELECT status, depth, parent_step_id, paused_at IS NOT NULL, cancellation_mode = 'compensate_then_stop', last_error, title,
+SELECT status, depth, parent_step_id, paused_at IS NOT NULL AS paused,
+       cancellation_mode = 'compensate_then_stop' AS compensates, last_error, title,
        cancel_reason
 FROM agentq.mission WHERE mission_id = $1 FOR NO KEY UPDATE
 

@@ -99,21 +99,21 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
     if row.is_empty() {
         unknown_mission(mission_id)
     }
-    let mut value = row.must_at::<pgrx::JsonB>(1).0;
+    let mut value = row.must::<pgrx::JsonB>("template").0;
     options.apply(&mut value).or_raise();
     let template = check::read(rules, &value).or_raise();
     let mut ends: Vec<Option<Taken>> = vec![None; template.steps.len()];
     let mut well = vec![false; template.steps.len()];
     let mut begin = None;
     db.run(&FORK_STEPS, &[mission_id.into()]).each(|row| {
-        let number = row.must_at::<i32>(1) as usize;
-        let (status, fails_mission): (String, bool) = (row.must_at(3), row.must_at(4));
+        let number = row.must::<i32>("position") as usize;
+        let (status, fails_mission): (String, bool) = (row.must("status"), row.must("fails_mission"));
         if template.steps[number].name == from {
             begin = Some((number, status.clone()));
         }
         well[number] = matches!(status.as_str(), "succeeded" | "skipped") || (status == "failed" && !fails_mission);
-        let (result, error) = (row.get_at::<pgrx::JsonB>(5).map(|result| result.0), row.get_at(6));
-        ends[number] = Some(Taken { step: row.must_at(2), status, result, error });
+        let (result, error) = (row.get::<pgrx::JsonB>("result").map(|result| result.0), row.get("last_error"));
+        ends[number] = Some(Taken { step: row.must("step_id"), status, result, error });
     });
     let Some((begin, status)) = begin else {
         raise(
@@ -135,13 +135,13 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
     let anew = plan::anew(&template, begin, &well);
     let taken = ends.into_iter().zip(anew).map(|(end, anew)| end.filter(|_| !anew)).collect();
     let terms = Start {
-        title: options.title.clone().or_else(|| row.get_at(2)),
-        source: row.get_at(3),
-        correlation_id: row.get_at(4),
-        trace_id: row.get_at(5),
-        input: row.get_at::<pgrx::JsonB>(6).map(|input| input.0),
-        policy_snapshot: row.get_at::<pgrx::JsonB>(7).map(|snapshot| snapshot.0),
-        command_id: row.get_at(8),
+        title: options.title.clone().or_else(|| row.get("title")),
+        source: row.get("source"),
+        correlation_id: row.get("correlation_id"),
+        trace_id: row.get("trace_id"),
+        input: row.get::<pgrx::JsonB>("input").map(|input| input.0),
+        policy_snapshot: row.get::<pgrx::JsonB>("policy_snapshot").map(|snapshot| snapshot.0),
+        command_id: row.get("command_id"),
         forked: Some((mission_id, from.to_owned())),
         taken,
         ..Start::default()

@@ -25,7 +25,7 @@ fn fn_mission_get(p_mission: Option<Uuid>) -> Jsonb {
         let mission_id = required("p_mission", p_mission);
         db::answer(|db| {
             let row = db.run(&MISSION_GET, &[mission_id.into(), LISTED.into()]);
-            if row.is_empty() { unknown_mission(mission_id) } else { row.must_at(1) }
+            if row.is_empty() { unknown_mission(mission_id) } else { row.only() }
         })
     })
 }
@@ -37,7 +37,7 @@ fn fn_mission_explain(p_mission: Option<Uuid>) -> Jsonb {
         let mission_id = required("p_mission", p_mission);
         db::answer(|db| {
             let row = db.run(&MISSION_EXPLAIN, &[mission_id.into(), EXPLAINED.into()]);
-            if row.is_empty() { unknown_mission(mission_id) } else { row.must_at(1) }
+            if row.is_empty() { unknown_mission(mission_id) } else { row.only() }
         })
     })
 }
@@ -53,17 +53,17 @@ fn fn_mission_graph(p_mission: Option<Uuid>, p_format: default!(Option<&str>, "'
             if title.is_empty() {
                 unknown_mission(mission_id)
             }
-            let title: String = title.must_at(1);
+            let title: String = title.only();
             let (mut nodes, mut numbers) = (Vec::new(), HashMap::new());
             db.run(&GRAPH_NODES, &[mission_id.into()]).each(|row| {
-                numbers.insert(*row.must_at::<Uuid>(1).as_bytes(), nodes.len());
-                nodes.push(Node { name: row.must_at(2), kind: row.must_at(3), status: row.must_at(4) });
+                numbers.insert(*row.must::<Uuid>("step_id").as_bytes(), nodes.len());
+                nodes.push(Node { name: row.must("name"), kind: row.must("kind"), status: row.must("status") });
             });
             let mut edges = Vec::new();
             db.run(&GRAPH_EDGES, &[mission_id.into()]).each(|row| {
-                let number = |column| numbers.get(row.must_at::<Uuid>(column).as_bytes()).copied();
-                if let (Some(from), Some(to)) = (number(1), number(2)) {
-                    edges.push(Edge { from, to, required: row.must_at(3) });
+                let number = |column| numbers.get(row.must::<Uuid>(column).as_bytes()).copied();
+                if let (Some(from), Some(to)) = (number("parent_id"), number("child_id")) {
+                    edges.push(Edge { from, to, required: row.must("required") });
                 }
             });
             edges.sort_by_key(|edge| (edge.from, edge.to));

@@ -32,8 +32,9 @@ pub fn maintain() -> Outcome {
     let (now, keep_seconds) = (clock::now(), Rulebook::current().keep_seconds);
     db::connect(|db| {
         let mut late: Vec<(Uuid, String)> = Vec::new();
-        db.run(&MISSIONS_LATE, &[timestamp(now).into()])
-            .each(|row| late.push((row.must_at(1), row.must_at::<TimestampWithTimeZone>(2).to_iso_string())));
+        db.run(&MISSIONS_LATE, &[timestamp(now).into()]).each(|row| {
+            late.push((row.must("mission_id"), row.must::<TimestampWithTimeZone>("deadline_at").to_iso_string()))
+        });
         let fail = |db: &Db, (mission, deadline): &(Uuid, String)| {
             let error = format!("not ended by {deadline}, as its time-out asked");
             stop::stop(db, *mission, &Why::Fail { error: &error }, now);
@@ -42,7 +43,7 @@ pub fn maintain() -> Outcome {
             return Outcome::and_more(1, true);
         }
         let mut orphans: Vec<Uuid> = Vec::new();
-        db.run(&MISSIONS_ORPHANED, &[]).each(|row| orphans.push(row.must_at(1)));
+        db.run(&MISSIONS_ORPHANED, &[]).each(|row| orphans.push(row.only()));
         let cancel = |db: &Db, mission: &Uuid| {
             let why = Why::Cancel { reason: Some("the mission around it was stopped"), by: "agentq", mode: None };
             stop::stop(db, *mission, &why, now);
@@ -51,7 +52,7 @@ pub fn maintain() -> Outcome {
             return Outcome::and_more(1, true);
         }
         let mut stopping: Vec<Uuid> = Vec::new();
-        db.run(&MISSIONS_STOPPING, &[]).each(|row| stopping.push(row.must_at(1)));
+        db.run(&MISSIONS_STOPPING, &[]).each(|row| stopping.push(row.only()));
         let take_back = |db: &Db, mission: &Uuid| {
             lock_against_rule_change();
             let mut line = Line::default();
@@ -63,7 +64,7 @@ pub fn maintain() -> Outcome {
         };
         let taken_back = i64::from(first_of(stopping, take_back));
         let before = timestamp(now - keep_seconds * 1_000_000);
-        let removed: i64 = db.run(&MISSIONS_PURGE, &[before.into(), 20_i64.into()]).must_at(1);
+        let removed: i64 = db.run(&MISSIONS_PURGE, &[before.into(), 20_i64.into()]).only();
         Outcome::and_more(taken_back + removed, removed == 20)
     })
 }

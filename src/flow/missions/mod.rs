@@ -50,10 +50,10 @@ pub fn mission_of_job(db: &Db, job_id: Uuid) -> Option<(Uuid, Uuid)> {
     if row.is_empty() {
         return None;
     }
-    let hook: String = row.must_at(1);
+    let hook: String = row.only();
     let (step, _) = step_of(hook.strip_prefix(HOOK)?.strip_prefix(':')?)?;
     let row = db.run(&STEP_MISSION, &[step.into()]);
-    (!row.is_empty()).then(|| (row.must_at(1), step))
+    (!row.is_empty()).then(|| (row.only(), step))
 }
 
 /// What a job's hook is about: the step, and the item if it works through a list.

@@ -53,7 +53,7 @@ pub fn all(db: &Db, rules: &Rulebook, mission_id: Uuid, steps: Vec<Candidate>) -
     } else {
         let names: Vec<String> = names.into_iter().collect();
         // Together they may be more than the server can hold.
-        match db::attempt(|| db.run(&RESULTS, &[mission_id.into(), names.into()]).must_at(1)) {
+        match db::attempt(|| db.run(&RESULTS, &[mission_id.into(), names.into()]).only()) {
             Ok(results) => results,
             Err(failure) => {
                 let broken = |step| {
@@ -102,7 +102,7 @@ fn holds(found: &Value) -> bool {
 
 /// One payload for each item.
 fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec, path: &str) -> Result<Work, String> {
-    let rows = db::attempt(|| db.run(&PATH_LIST, &[results.into(), path.into()]).must_at::<pgrx::JsonB>(1).0);
+    let rows = db::attempt(|| db.run(&PATH_LIST, &[results.into(), path.into()]).only::<pgrx::JsonB>().0);
     let items = match rows.map_err(|error| format!("for_each: {}", error.message))? {
         Value::Array(list) => match <[Value; 1]>::try_from(list) {
             // A path to a list, rather than to its items.
@@ -158,7 +158,7 @@ fn found(db: &Db, results: Jsonb, paths: &[String], variables: &Value) -> Result
     let read = || {
         let mut values = HashMap::new();
         db.run(&PATHS, &[results.into(), paths.to_vec().into(), variables.into()]).each(|row| {
-            values.insert(row.must_at(1), row.get_at::<pgrx::JsonB>(2).map_or(Value::Null, |value| value.0));
+            values.insert(row.must("path"), row.get::<pgrx::JsonB>("value").map_or(Value::Null, |value| value.0));
         });
         values
     };

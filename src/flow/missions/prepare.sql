@@ -7,8 +7,8 @@ CROSS JOIN LATERAL (
     SELECT o.name, o.status, o.result, o.last_error FROM agentq.mission_step o
     WHERE o.mission_id = $1 AND o.name = n.name COLLATE "C" AND o.ended_at IS NOT NULL OFFSET 0) s
 
--- name: paths(results jsonb, to_vec text[], variables jsonb)
-SELECT p.path, jsonb_path_query_first($1, p.path::jsonpath, $3, true) FROM unnest($2) AS p (path)
+-- name: paths(results jsonb, paths text[], variables jsonb)
+SELECT p.path, jsonb_path_query_first($1, p.path::jsonpath, $3, true) AS value FROM unnest($2) AS p (path)
 
 -- name: path_list(results jsonb, path text)
 SELECT jsonb_path_query_array($1, $2::jsonpath, '{}', true)

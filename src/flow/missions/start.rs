@@ -97,7 +97,7 @@ pub fn submit(db: &Db, template: &Template, value: &Value, terms: &Start, now: M
     // Waits for a session that is starting one with the same key.
     if db.run(&MISSION_INSERT, &args).is_empty() {
         let other = db.run(&MISSION_BY_KEY, &[terms.idempotency_key.as_deref().into()]);
-        let mission_id = if other.is_empty() { keeps_changing(terms) } else { other.must_at(1) };
+        let mission_id = if other.is_empty() { keeps_changing(terms) } else { other.only() };
         return Submitted { mission_id, duplicate: true, ended: Vec::new() };
     }
     let into = Target { mission_id, depth: terms.depth, template, taken: &terms.taken, paused: terms.paused };
@@ -186,7 +186,7 @@ fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>
 /// The answer about a mission that was started, or has been before.
 pub fn started(db: &Db, submitted: &Submitted, code: &str) -> Jsonb {
     let row = db.run(&MISSION_STATUS, &[submitted.mission_id.into()]);
-    let status: Option<String> = if row.is_empty() { None } else { row.get_at(1) };
+    let status: Option<String> = if row.is_empty() { None } else { row.maybe_only() };
     Jsonb::from_value(json!({
         "ok": true, "code": if submitted.duplicate { "duplicate" } else { code }, "duplicate": submitted.duplicate,
         "mission_id": submitted.mission_id.to_string(), "status": status,

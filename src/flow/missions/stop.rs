@@ -37,7 +37,7 @@ pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
     // The deepest come last, and are stopped first.
     let mut next = vec![mission_id];
     while let Some(outer) = next.pop() {
-        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push(row.must_at(1)));
+        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push(row.only()));
         inner.push(outer);
     }
     let mut result = Stopped::Unknown;
@@ -89,7 +89,7 @@ pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
     let mut deltas: BTreeMap<i32, i32> = BTreeMap::new();
     let mut steps: Vec<(Uuid, Uuid, i32)> = Vec::new();
     db.run(&QUEUED_STEPS, &[mission_id.into()])
-        .each(|row| steps.push((row.must_at(1), row.must_at(2), row.must_at(3))));
+        .each(|row| steps.push((row.must("step_id"), row.must("job_id"), row.must("shard"))));
     for (step, job, shard) in steps {
         pgrx::check_for_interrupts!();
         if cancel_if_free(db, job, why, now)
@@ -99,8 +99,15 @@ pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
         }
     }
     let mut items: Vec<(Uuid, i32, Uuid, i32, i32)> = Vec::new();
-    db.run(&QUEUED_ITEMS, &[mission_id.into()])
-        .each(|row| items.push((row.must_at(1), row.must_at(2), row.must_at(3), row.must_at(4), row.must_at(5))));
+    db.run(&QUEUED_ITEMS, &[mission_id.into()]).each(|row| {
+        items.push((
+            row.must("step_id"),
+            row.must("item"),
+            row.must("job_id"),
+            row.must("item_count"),
+            row.must("shard"),
+        ))
+    });
     for (step, item, job, count, shard) in items {
         pgrx::check_for_interrupts!();
         if !cancel_if_free(db, job, why, now)

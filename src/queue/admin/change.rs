@@ -49,9 +49,9 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
                 ),
             };
             let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
-            let place = Place { line: behind, ..Place::from_row(&row, 2) };
+            let place = Place { line: behind, ..Place::from_row(&row) };
             place.enter(db, clock::now());
-            row.must_at(1)
+            row.must("answer")
         })
     })
 }

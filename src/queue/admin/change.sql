@@ -14,5 +14,5 @@ SET priority = CASE WHEN $2 ? 'priority' THEN ($2->>'priority')::integer ELSE pr
     payload_ref = CASE WHEN $2 ? 'payload_ref' THEN $2->>'payload_ref' ELSE payload_ref END
 WHERE job_id = $1
 RETURNING jsonb_build_object('ok', true, 'code', 'changed', 'job_id', job_id, 'priority', priority,
-        'scheduled_at', scheduled_at, 'max_attempts', max_attempts),
+        'scheduled_at', scheduled_at, 'max_attempts', max_attempts) AS answer,
     job_id, queue_id, job_kind::text, priority::integer, scheduled_at

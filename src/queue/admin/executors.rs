@@ -54,7 +54,7 @@ fn fn_queue_heartbeat_tick(
             metadata.into(),
             now.into(),
         ];
-        db.run(&TICK, &args).must_at(1)
+        db.run(&TICK, &args).only()
     })
 }
 
@@ -81,7 +81,7 @@ fn fn_queue_stale_check(p_threshold_seconds: default!(Option<i32>, "NULL")) -> J
         .or_raise()
     }
     let now = timestamp(clock::now());
-    db::answer(|db| db.run(&STALE_CHECK, &[threshold.into(), now.into()]).must_at(1))
+    db::answer(|db| db.run(&STALE_CHECK, &[threshold.into(), now.into()]).only())
 }
 
 /// Classes the executors by their last sign of life, tells of every change as an event, and, where that is switched on,
@@ -91,9 +91,10 @@ pub fn check_all() -> Outcome {
     let mut changed = 0;
     db::connect(|db| {
         db.run(&CLASS_EXECUTORS, &[rules.stale_threshold_seconds.into(), timestamp(now).into()]).each(|row| {
-            let (name, was, is): (String, String, String) = (row.must_at(1), row.must_at(2), row.must_at(3));
-            let more = json!({"executor_kind": row.must_at::<String>(4), "was": was, "is": is,
-                "silent_seconds": row.must_at::<f64>(5)});
+            let (name, was, is): (String, String, String) =
+                (row.must("executor_name"), row.must("was"), row.must("now_is"));
+            let more = json!({"executor_kind": row.must::<String>("executor_kind"), "was": was, "is": is,
+                "silent_seconds": row.must::<f64>("silent")});
             events::emit(db, &format!("executor.{is}"), &name, more, now);
             changed += 1;
         });

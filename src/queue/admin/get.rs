@@ -17,6 +17,6 @@ fn fn_job_get(p_job_id: Option<Uuid>) -> Jsonb {
         if row.is_empty() {
             unknown_job(job_id);
         }
-        row.must_at(1)
+        row.only()
     })
 }

@@ -34,12 +34,12 @@ pub fn all(db: &Db) -> Vec<Handler> {
     let mut handlers = Vec::new();
     db.run(&HANDLERS, &[]).each(|row| {
         handlers.push(Handler {
-            kind: row.must_at(1),
-            sql: row.must_at(2),
-            role: row.must_at(3),
-            queue: row.must_at(4),
-            timeout_seconds: row.must_at(5),
-            registered_by: row.must_at(6),
+            kind: row.must("job_kind"),
+            sql: row.must("sql"),
+            role: row.must("role_name"),
+            queue: row.must("queue"),
+            timeout_seconds: row.must("timeout_seconds"),
+            registered_by: row.must("registered_by"),
         });
     });
     handlers
@@ -77,7 +77,7 @@ fn fn_handler_register(
             caller_name.as_str().into(),
             timestamp(clock::now()).into(),
         ];
-        db.run(&HANDLER_SET, &args).must_at(1)
+        db.run(&HANDLER_SET, &args).only()
     })
 }
 
@@ -133,6 +133,6 @@ fn fn_handler_remove(p_job_kind: Option<&str>) -> Jsonb {
                 "The handlers are in agentq.job_handler.",
             )
         }
-        row.must_at(1)
+        row.only()
     })
 }

@@ -75,7 +75,7 @@ fn fn_error_class_set(
     db::answer(|db| {
         let args =
             [normal(name).into(), retryable.into(), p_description.map(shorten).into(), aliases.into(), now.into()];
-        db.run(&CLASS_SET, &args).must_at(1)
+        db.run(&CLASS_SET, &args).only()
     })
 }
 
@@ -113,7 +113,7 @@ fn fn_retry_policy_set(p_scope: Option<&str>, p_name: Option<&str>, p_policy: Op
     let now = timestamp(clock::now());
     db::answer(|db| {
         let answer = db.run(&POLICY_SET, &[scope.into(), name.into(), Jsonb::from_value(policy).into(), now.into()]);
-        let pgrx::JsonB(mut answer) = answer.must_at(1);
+        let pgrx::JsonB(mut answer) = answer.only();
         // Allowed, since a worker may use classes of its own, but more often a slip.
         if !unknown.is_empty() {
             answer["unknown_classes"] = json!(unknown);

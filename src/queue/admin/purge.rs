@@ -28,7 +28,7 @@ fn fn_job_purge(p_older_than: Option<pgrx::datum::Interval>, p_limit: default!(O
         let before = moment_before(required("p_older_than", p_older_than)).or_raise();
         let limit = input::purge_limit(required("p_limit", p_limit)).or_raise();
         let args = [timestamp(before).into(), i64::from(limit).into(), youngest_id(before).into()];
-        db::answer(|db| db.run(&JOB_PURGE, &args).must_at(1))
+        db::answer(|db| db.run(&JOB_PURGE, &args).only())
     })
 }
 
@@ -43,8 +43,8 @@ pub fn sweep() -> Outcome {
         let at = timestamp(now);
         let args = [from.into(), youngest.into(), SWEEP_AT_MOST.into(), at.into(), rules.keep_seconds.into()];
         let row = db.run(&CLEAN_FINISHED, &args);
-        let (looked_at, removed): (i64, i64) = (row.must_at(1), row.must_at(2));
-        let last: Option<Uuid> = row.get_at(3);
+        let (looked_at, removed): (i64, i64) = (row.must("looked_at"), row.must("removed"));
+        let last: Option<Uuid> = row.get("last");
         let more = looked_at == SWEEP_AT_MOST;
         SWEPT_TO.set(last.filter(|_| more).map_or([0; 16], |id| *id.as_bytes()));
         Outcome::and_more(removed, more)

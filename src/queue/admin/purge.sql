@@ -40,5 +40,5 @@ WITH looked AS MATERIALIZED (
 ), checkpoint AS (
     DELETE FROM agentq.job_checkpoint c USING locked WHERE c.job_id = locked.job_id
 )
-SELECT (SELECT count(*) FROM looked), (SELECT count(*) FROM done),
-    (SELECT job_id FROM looked ORDER BY job_id DESC LIMIT 1)
+SELECT (SELECT count(*) FROM looked) AS looked_at, (SELECT count(*) FROM done) AS removed,
+    (SELECT job_id FROM looked ORDER BY job_id DESC LIMIT 1) AS last

@@ -21,7 +21,7 @@ fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'"
     let options = p_options.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
     options.parse("p_options").and_then(check).or_raise();
     let now = timestamp(clock::now());
-    db::answer(|db| db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must_at(1))
+    db::answer(|db| db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).only())
 }
 
 fn check(options: Value) -> Result<(), Refusal> {
@@ -66,5 +66,5 @@ fn pause(queue: Option<&str>, paused: bool, reason: Option<&str>) -> Jsonb {
     let now = timestamp(clock::now());
     // Claims that wait for jobs of the queue look again when it is resumed.
     wake_all_at_commit();
-    db::answer(|db| db.run(&QUEUE_PAUSE, &[queue.into(), paused.into(), reason.into(), now.into()]).must_at(1))
+    db::answer(|db| db.run(&QUEUE_PAUSE, &[queue.into(), paused.into(), reason.into(), now.into()]).only())
 }

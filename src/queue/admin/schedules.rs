@@ -53,7 +53,7 @@ fn fn_schedule_set(
             next.into(),
             timestamp(now).into(),
         ];
-        db.run(&SCHEDULE_SET, &args).must_at(1)
+        db.run(&SCHEDULE_SET, &args).only()
     })
 }
 
@@ -92,9 +92,9 @@ fn pause(name: &str, paused: bool) -> Jsonb {
         if row.is_empty() {
             unknown(name)
         }
-        let (cron, timezone): (String, String) = (row.must_at(1), row.must_at(2));
+        let (cron, timezone): (String, String) = (row.must("cron"), row.must("timezone"));
         let next = Rule::parse(&cron, &timezone).or_raise().next_after(now).map(timestamp);
-        db.run(&SCHEDULE_PAUSE, &[name.into(), paused.into(), next.into(), timestamp(now).into()]).must_at(1)
+        db.run(&SCHEDULE_PAUSE, &[name.into(), paused.into(), next.into(), timestamp(now).into()]).only()
     })
 }
 
@@ -107,7 +107,7 @@ fn fn_schedule_remove(p_schedule: Option<&str>) -> Jsonb {
         if row.is_empty() {
             unknown(name)
         }
-        row.must_at(1)
+        row.only()
     })
 }
 
@@ -150,18 +150,18 @@ pub fn fire_due(now: Micros) -> (i64, Option<Micros>) {
         let mut due = Vec::new();
         db.run(&SCHEDULES_DUE, &[timestamp(now).into()]).each(|row| {
             due.push(Due {
-                name: row.must_at(1),
-                cron: row.must_at(2),
-                timezone: row.must_at(3),
-                job: row.must_at::<pgrx::JsonB>(4).0,
-                missed: row.must_at(5),
-                overlap: row.must_at(6),
-                next_fire_at: row.must_at::<TimestampWithTimeZone>(7).into_inner(),
-                last_job_id: row.get_at(8),
+                name: row.must("schedule"),
+                cron: row.must("cron"),
+                timezone: row.must("timezone"),
+                job: row.must::<pgrx::JsonB>("job").0,
+                missed: row.must("missed"),
+                overlap: row.must("overlap"),
+                next_fire_at: row.must::<TimestampWithTimeZone>("next_fire_at").into_inner(),
+                last_job_id: row.get("last_job_id"),
             });
         });
         let fired = due.iter().map(|schedule| fire_or_report(db, schedule, now)).sum();
-        let next = db.run(&SCHEDULE_NEXT, &[]).get_at::<TimestampWithTimeZone>(1).map(|at| at.into_inner());
+        let next = db.run(&SCHEDULE_NEXT, &[]).maybe_only::<TimestampWithTimeZone>().map(|at| at.into_inner());
         (fired, next)
     })
 }
@@ -203,7 +203,7 @@ fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
     let (mut fired, mut skipped) = (0, 0);
     for slot in &firing.slots {
         let busy =
-            !schedule.overlap && last_job.is_some_and(|job| db.run(&IS_UNFINISHED, &[job.into()]).must_at::<bool>(1));
+            !schedule.overlap && last_job.is_some_and(|job| db.run(&IS_UNFINISHED, &[job.into()]).only::<bool>());
         if busy {
             skipped += 1;
             continue;

@@ -216,7 +216,7 @@ fn fn_budget_set(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&st
     limits::change_rules(|db| {
         let now = timestamp(clock::now());
         let args = [key.into(), unit.into(), period.into(), Jsonb::from_value(budget).into(), now.into()];
-        db.run(&BUDGET_SET, &args).must_at(1)
+        db.run(&BUDGET_SET, &args).only()
     })
 }
 

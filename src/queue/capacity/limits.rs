@@ -167,7 +167,7 @@ fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
         if key.ends_with('*') {
             db.run(&REPORTS_FORGET, &[key.into()]);
         }
-        db.run(&LIMIT_SET, &[key.into(), Jsonb::from_value(limit).into(), now.into()]).must_at(1)
+        db.run(&LIMIT_SET, &[key.into(), Jsonb::from_value(limit).into(), now.into()]).only()
     })
 }
 
@@ -184,7 +184,7 @@ fn settle(db: &Db) {
 fn let_go(db: &Db, now: Micros) {
     let mut free = Vec::new();
     let no_budgets = Rulebook::current().budgets.is_empty();
-    db.run(&LIMITLESS, &[no_budgets.into()]).each(|row| free.push(Place::from_row(row, 1)));
+    db.run(&LIMITLESS, &[no_budgets.into()]).each(|row| free.push(Place::from_row(row)));
     for place in free {
         place.enter(db, now);
     }

@@ -15,7 +15,7 @@ pub fn watch() -> Outcome {
     let is_limited = Rulebook::current().limits.of(GLOBAL).is_some();
     db::connect(|db| {
         let row = db.run(&PRESSURE, &[is_limited.into()]);
-        let (before, pgrx::JsonB(status)): (String, _) = (row.must_at(1), row.must_at(2));
+        let (before, pgrx::JsonB(status)): (String, _) = (row.must("before"), row.must("status"));
         let level = status["level"].as_str().unwrap_or("normal").to_owned();
         if level == before {
             return Outcome::default();

@@ -16,7 +16,7 @@ pub fn watch() -> Outcome {
     let mut told = 0;
     db::connect(|db| {
         db.run(&UNROUTABLE, &[alert_after.into(), timestamp(now).into()]).each(|row| {
-            let (subject, pgrx::JsonB(what)): (String, _) = (row.must_at(1), row.must_at(2));
+            let (subject, pgrx::JsonB(what)): (String, _) = (row.must("requires"), row.must("told"));
             events::emit(db, "job.unroutable", &subject, what, now);
             told += 1;
         });

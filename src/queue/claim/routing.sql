@@ -1,4 +1,4 @@
--- name: unroutable(routing_alert_seconds int8, now timestamptz) freely
+-- name: unroutable(alert_after int8, now timestamptz) freely
 WITH RECURSIVE lane AS (
     (SELECT line AS name FROM agentq.job_line WHERE line >= 'fair:' AND line < 'fair;' ORDER BY line LIMIT 1)
     UNION ALL
@@ -15,7 +15,7 @@ WITH RECURSIVE lane AS (
            (SELECT b.job_id FROM agentq.job_line b WHERE b.line = ANY (n.lanes) ORDER BY b.scheduled_at LIMIT 1) AS job_id
     FROM needs n
 )
-SELECT w.requires, jsonb_build_object('requires', string_to_array(w.requires, ','), 'jobs', w.jobs, 'since', w.since, 'job_id', w.job_id)
+SELECT w.requires, jsonb_build_object('requires', string_to_array(w.requires, ','), 'jobs', w.jobs, 'since', w.since, 'job_id', w.job_id) AS told
 FROM waiting w
 WHERE w.since < $2 - make_interval(secs => $1)
   AND NOT EXISTS (SELECT FROM agentq.fn_capable_workers(string_to_array(w.requires, ',')))

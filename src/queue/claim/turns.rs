@@ -179,7 +179,7 @@ thread_local!(static ANNOUNCED: RefCell<(String, Micros, Vec<String>)> = RefCell
 fn announced(owner: &str, now: Micros) -> Vec<String> {
     ANNOUNCED.with_borrow_mut(|(name, at, capabilities)| {
         if name != owner || !(*at..*at + BELIEVED_US).contains(&now) {
-            let row = db::connect(|db| db.run(&CAPABILITIES, &[owner.into()]).get_at::<Vec<String>>(1));
+            let row = db::connect(|db| db.run(&CAPABILITIES, &[owner.into()]).maybe_only::<Vec<String>>());
             (*name, *at, *capabilities) = (owner.to_owned(), now, row.unwrap_or_default());
         }
         capabilities.clone()

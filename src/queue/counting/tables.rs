@@ -95,7 +95,7 @@ pub fn written_gauge(key: &str) -> Gauge {
 /// budgets.
 pub fn line_names(fair: bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    db::connect(|db| db.run(&LINE_NAMES, &[]).each(|row| names.push(row.must_at(1))));
+    db::connect(|db| db.run(&LINE_NAMES, &[]).each(|row| names.push(row.only())));
     names.retain(|name| is_fair(name) == fair);
     names
 }

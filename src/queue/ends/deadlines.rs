@@ -55,9 +55,9 @@ pub fn enforce(now: Micros, limit: i64) -> usize {
 fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
     let mut due = Vec::new();
     db.run(&DEADLINES_DUE, &[timestamp(now).into(), limit.into()]).each(|row| {
-        let at = row.must_at::<TimestampWithTimeZone>(2).into_inner();
-        let missed = if row.must_at::<bool>(3) { Missed::Start(at) } else { Missed::Finish(at) };
-        due.push((row.must_at::<Uuid>(1), missed, row.must_at::<bool>(4)));
+        let at = row.must::<TimestampWithTimeZone>("deadline_at").into_inner();
+        let missed = if row.must::<bool>("is_start") { Missed::Start(at) } else { Missed::Finish(at) };
+        due.push((row.must::<Uuid>("job_id"), missed, row.must::<bool>("concerns")));
     });
     lock_against_rule_change();
     let mut over = 0;

@@ -50,8 +50,8 @@ pub fn wake(db: &Db, job_id: Uuid, now: Micros) -> Woken {
     if row.is_empty() {
         return if db.run(&ASLEEP, &[job_id.into()]).is_empty() { Woken::Awake } else { Woken::Busy };
     }
-    let place = Place::from_row(&row, 1);
-    let slept_until = row.must_at::<TimestampWithTimeZone>(6).into_inner();
+    let place = Place::from_row(&row);
+    let slept_until = row.must::<TimestampWithTimeZone>("slept_until").into_inner();
     Place { scheduled_at: slept_until, ..place.clone() }.left_waiting();
     place.enter(db, now);
     Woken::Yes

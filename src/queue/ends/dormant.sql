@@ -15,7 +15,7 @@ WITH asleep AS MATERIALIZED (
 )
 UPDATE agentq.job j SET scheduled_at = $2, waits_for = NULL
 FROM gone WHERE j.job_id = gone.job_id
-RETURNING j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, gone.scheduled_at
+RETURNING j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, gone.scheduled_at AS slept_until
 
 -- name: asleep(job_id uuid)
 SELECT j.job_id

@@ -27,7 +27,7 @@ fn fn_job_start(
         let now = timestamp(clock::now());
         db::answer(|db| {
             let row = db.run(&START, &[job_id.into(), owner.into(), p_lease_token.into(), now.into()]);
-            if row.is_empty() { answer::lease_lost(db, job_id) } else { row.must_at(1) }
+            if row.is_empty() { answer::lease_lost(db, job_id) } else { row.only() }
         })
     })
 }
@@ -61,7 +61,7 @@ fn fn_job_heartbeat(
             if row.is_empty() {
                 return answer::lease_lost(db, job_id);
             }
-            let answer = row.must_at(1);
+            let answer = row.only();
             if let Some(checkpoint) = p_checkpoint {
                 save_checkpoint(db, job_id, checkpoint, at);
             }
@@ -80,13 +80,13 @@ pub struct Kept {
 /// extended meanwhile, but neither ended nor recovered by another session. None: it has another holder, or none.
 pub fn keep(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<Kept> {
     let row = db.run(&KEEP, &[job_id.into(), owner.into(), token.into()]);
-    (!row.is_empty()).then(|| Kept { token: row.must_at(1), cancel_requested: row.must_at(2) })
+    (!row.is_empty()).then(|| Kept { token: row.must("lease_token"), cancel_requested: row.must("cancel_requested") })
 }
 
 /// The token of the lease, if this owner (and, where given, this token) has it. Locks nothing.
 pub fn token_of(db: &Db, job_id: Uuid, owner: &str, token: Option<Uuid>) -> Option<Uuid> {
     let row = db.run(&LEASE_OF, &[job_id.into(), owner.into(), token.into()]);
-    (!row.is_empty()).then(|| row.must_at(1))
+    (!row.is_empty()).then(|| row.only())
 }
 
 /// Refuses a checkpoint that is too large.

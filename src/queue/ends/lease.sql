@@ -15,7 +15,7 @@ RETURNING jsonb_build_object('ok', true, 'code', 'extended', 'job_id', l.job_id,
     'cancel_requested', l.cancel_reason IS NOT NULL, 'cancel_reason', nullif(l.cancel_reason, ''))
 
 -- name: keep(job_id uuid, owner text, token uuid)
-SELECT lease_token, cancel_reason IS NOT NULL
+SELECT lease_token, cancel_reason IS NOT NULL AS cancel_requested
 FROM agentq.job_lease
 WHERE job_id = $1 AND ($2 IS NULL OR lease_owner = $2) AND ($3 IS NULL OR lease_token = $3)
 FOR KEY SHARE

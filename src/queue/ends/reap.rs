@@ -63,7 +63,9 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
     let mut expired = Vec::new();
     // Locked and read again: what its holder has extended meanwhile stays as it is.
     let rows = db.run(&REAP, &[leases.expired.into(), timestamp(now).into(), (limit as i64).into()]);
-    rows.each(|row| expired.push((LockedLease::from_row(row), row.must_at::<TimestampWithTimeZone>(11).into_inner())));
+    rows.each(|row| {
+        expired.push((LockedLease::from_row(row), row.must::<TimestampWithTimeZone>("lease_until").into_inner()))
+    });
     let mut recovered = 0;
     for (held, lease_until) in &expired {
         let silent = (now - lease_until) as f64 / 1e6;
@@ -119,7 +121,8 @@ fn recover_stale(db: &Db, threshold_seconds: i32, now: Micros, limit: i64) -> us
     lock_against_rule_change();
     let mut stale = Vec::new();
     let args = [threshold_seconds.into(), timestamp(now).into(), limit.into()];
-    db.run(&REAP_STALE, &args).each(|row| stale.push((LockedLease::from_row(row), row.must_at::<String>(11))));
+    db.run(&REAP_STALE, &args)
+        .each(|row| stale.push((LockedLease::from_row(row), row.must::<String>("executor_name"))));
     let mut recovered = 0;
     for (held, executor) in &stale {
         let error = format!("executor {executor}, which held the job as {}, is stale", held.lease_owner);
@@ -188,7 +191,7 @@ pub struct Facts {
 impl Facts {
     pub fn of(db: &Db, job_id: Uuid) -> Facts {
         let row = db.run(&REAP_FACTS, &[job_id.into()]);
-        Facts { external_effects: row.must_at(1), silent_before: row.must_at(2) }
+        Facts { external_effects: row.must("external_effects"), silent_before: row.must("silent_before") }
     }
 }
 

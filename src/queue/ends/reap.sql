@@ -1,7 +1,8 @@
--- name: reap_stale(threshold_seconds int4, now timestamptz, limit int8)
+-- name: reap_stale(threshold_seconds int4, now timestamptz, most int8)
 SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, l.lease_owner::text,
        j.attempts::integer, j.max_attempts::integer,
-       l.cancel_reason IS NOT NULL, CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END, h.executor_name
+       l.cancel_reason IS NOT NULL AS cancel_requested,
+       CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END AS state, h.executor_name
 FROM agentq.queue_heartbeat h
 JOIN agentq.job_lease l ON l.lease_owner = coalesce(h.lease_owner, h.executor_name)
 JOIN agentq.job j ON j.job_id = l.job_id
@@ -12,21 +13,22 @@ LIMIT $3
 FOR UPDATE OF l SKIP LOCKED
 
 -- name: reap_facts(job_id uuid)
-SELECT j.external_effects IS TRUE,
+SELECT j.external_effects IS TRUE AS external_effects,
        (SELECT count(*) FROM agentq.job_attempt_log a
         WHERE a.job_id = j.job_id AND (a.outcome = 'lease_expired' OR a.error_class = 'worker_died')
           AND NOT EXISTS (SELECT FROM agentq.job_attempt_log b
                           WHERE b.job_id = a.job_id AND b.ended_at > a.ended_at
-                            AND b.outcome <> 'lease_expired' AND b.error_class IS DISTINCT FROM 'worker_died'))
+                            AND b.outcome <> 'lease_expired' AND b.error_class IS DISTINCT FROM 'worker_died')) AS silent_before
 FROM agentq.job j WHERE j.job_id = $1
 
 -- name: park(job_id uuid, _ text)
 UPDATE agentq.job SET parked = $2 WHERE job_id = $1
 
--- name: reap(expired uuid[], now timestamptz, as int8)
+-- name: reap(expired uuid[], now timestamptz, most int8)
 SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, l.lease_owner::text,
        j.attempts::integer, j.max_attempts::integer,
-       l.cancel_reason IS NOT NULL, CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END, l.lease_until
+       l.cancel_reason IS NOT NULL AS cancel_requested,
+       CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END AS state, l.lease_until
 FROM agentq.job_lease l
 JOIN agentq.job j ON j.job_id = l.job_id
 WHERE l.job_id = ANY ($1) AND l.lease_until <= $2

@@ -69,7 +69,8 @@ impl Parked {
         if row.is_empty() {
             return None;
         }
-        let (attempts, max_attempts, last_error) = (row.must_at(1), row.must_at(2), row.get_at(3));
+        let (attempts, max_attempts, last_error) =
+            (row.must("attempts"), row.must("max_attempts"), row.get("last_error"));
         // Somebody else may have been quicker.
         let place = place::take_resting(db, job_id)?;
         Some(Parked { place, attempts, max_attempts, last_error })

@@ -100,7 +100,7 @@ pub fn write_letter(db: &Db, job_id: Uuid, ending: &Ending<'_>, reason: Reason, 
     let error = ending.error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given");
     db.run(&DEAD_LETTER, &[letter.into(), job_id.into(), error.into(), moved_by.into(), timestamp(now).into()]);
     let details = db.run(&LETTER_DETAILS, &[letter.into(), reason.name().into(), ending.error_class.into()]);
-    let pgrx::JsonB(details) = details.must_at(1);
+    let pgrx::JsonB(details) = details.only();
     let subject = job_id.to_string();
     if reason == Reason::Poison {
         events::emit(db, "job.poisoned", &subject, details.clone(), now);

@@ -64,7 +64,7 @@ fn oldest(key: &str, now: Micros) -> f64 {
     let known = COUNTED.with_borrow(|counted| counted.oldest.get(key).copied());
     let kept = known.filter(|kept| kept.is_believed(now)).unwrap_or_else(|| {
         Kept::count(|| {
-            let read = |db: &db::Db| db.run(&OLDEST, &[key.into(), timestamp(now).into()]).get_at::<f64>(1);
+            let read = |db: &db::Db| db.run(&OLDEST, &[key.into(), timestamp(now).into()]).maybe_only::<f64>();
             db::connect(read).unwrap_or_default()
         })
     });
@@ -79,7 +79,7 @@ fn pending(key: &str, now: Micros, new: i64) -> (i64, f64) {
         Kept::count(|| {
             db::connect(|db| {
                 let row = db.run(&PENDING, &[vec![key.to_owned()].into()]);
-                (row.must_at::<i64>(1), row.must_at::<f64>(2))
+                (row.must::<i64>("waiting"), row.must::<f64>("per_second"))
             })
         })
     });

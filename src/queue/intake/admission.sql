@@ -1,4 +1,4 @@
--- name: pending(key text[]) freely
+-- name: pending(keys text[]) freely
 SELECT coalesce(sum(CASE
            WHEN k.key = 'global' THEN (SELECT count(*) FROM agentq.job_ready) + (SELECT count(*) FROM agentq.job_waiting)
                + (SELECT count(*) FROM agentq.job_line)
@@ -13,10 +13,10 @@ SELECT coalesce(sum(CASE
            ELSE (SELECT count(*) FROM (SELECT job_id FROM agentq.job_ready UNION ALL SELECT job_id FROM agentq.job_waiting
                                        UNION ALL SELECT job_id FROM agentq.job_line) p
                  JOIN agentq.job j ON j.job_id = p.job_id WHERE k.key = ANY (j.limit_keys))
-           END)::bigint, 0)::bigint,
+           END)::bigint, 0)::bigint AS waiting,
        coalesce((SELECT (sum(m.finished) / nullif(sum(m.seconds), 0))::double precision
                  FROM (SELECT sum(finished) AS finished, max(period_seconds) AS seconds FROM agentq.metric
-                       WHERE taken_at > agentq.fn_clock_now() - interval '5 minutes' GROUP BY taken_at) m), 0)
+                       WHERE taken_at > agentq.fn_clock_now() - interval '5 minutes' GROUP BY taken_at) m), 0) AS per_second
 FROM unnest($1) AS k (key)
 
 -- name: oldest(key text, now timestamptz) freely

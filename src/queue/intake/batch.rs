@@ -226,12 +226,12 @@ fn take(db: &Db, wanted: &BTreeMap<&str, Uuid>) -> HashMap<String, Uuid> {
         // A job without a key of its own answers to its id.
         let as_ids: Vec<Uuid> = keys.iter().filter_map(|key| as_id(key)).collect();
         db.run(&KEYS_HOLDERS, &[keys.into(), as_ids.into()]).each(|row| {
-            holders.insert(row.must_at(1), row.must_at(2));
+            holders.insert(row.must("idempotency_key"), row.must("job_id"));
         });
         let free = wanted.iter().filter(|(key, _)| !holders.contains_key(**key));
         let (keys, ids): (Vec<String>, Vec<Uuid>) = free.map(|(key, id)| ((*key).to_owned(), *id)).unzip();
         db.run(&KEYS_TAKE, &[keys.into(), ids.into()]).each(|row| {
-            holders.insert(row.must_at(1), row.must_at(2));
+            holders.insert(row.must("idempotency_key"), row.must("job_id"));
         });
     }
     run_again("the idempotency keys of this batch keep changing hands")

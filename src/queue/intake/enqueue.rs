@@ -174,7 +174,7 @@ pub fn as_id(key: &str) -> Option<Uuid> {
 /// The answer about the job that holds this key, if one does.
 fn holder(db: &Db, key: &str) -> Option<Jsonb> {
     let row = db.run(&KEY_HOLDER, &[key.into(), as_id(key).into()]);
-    (!row.is_empty()).then(|| row.must_at(1))
+    (!row.is_empty()).then(|| row.only())
 }
 
 /// Takes the key for a new job; answers with the job that holds it, if one does.

@@ -82,7 +82,7 @@ impl Unique {
         }
         db.run(&KEY_FREE, &[key.into(), job_id.into()]);
         let row = db.run(&THROTTLED, &[key.into()]);
-        let (first, until): (Uuid, TimestampWithTimeZone) = (row.must_at(1), row.must_at(2));
+        let (first, until): (Uuid, TimestampWithTimeZone) = (row.must("job_id"), row.must("expires_at"));
         Some(Jsonb::from_value(json!({"ok": true, "code": "throttled", "duplicate": true, "job_id": first.to_string(),
             "until": until})))
     }
@@ -98,7 +98,7 @@ impl Unique {
                 let mut at = now + (seconds * 1e6) as i64;
                 if let Some(most) = most {
                     let created =
-                        db.run(&CREATED_AT, &[job_id.into()]).get_at::<TimestampWithTimeZone>(1)?.into_inner();
+                        db.run(&CREATED_AT, &[job_id.into()]).maybe_only::<TimestampWithTimeZone>()?.into_inner();
                     at = at.min(created + (most * 1e6) as i64);
                 }
                 changes["scheduled_at"] = json!(timestamp(at));
@@ -112,7 +112,7 @@ impl Unique {
         // Not parsed: the job has been taken out of its place, and nothing may stop it from coming back.
         let changes = Jsonb::from_value(changes).with("payload_json", payload);
         let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
-        let place = Place { line: behind, ..Place::from_row(&row, 2) };
+        let place = Place { line: behind, ..Place::from_row(&row) };
         place.enter(db, now);
         Some(Jsonb::from_value(json!({"ok": true, "code": code, "duplicate": true, "job_id": job_id.to_string(),
             "state": "queued", "scheduled_at": timestamp(place.scheduled_at)})))

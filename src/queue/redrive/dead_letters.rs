@@ -62,10 +62,10 @@ pub fn triage(
         if row.is_empty() {
             unknown_letter(letter)
         }
-        let answer: Jsonb = row.must_at(1);
+        let answer: Jsonb = row.only();
         let Some(resolution) = resolution else { return answer };
         let args = [letter.into(), Jsonb::from_value(resolution).into(), now.into(), answer.into()];
-        db.run(&RESOLVE, &args).must_at(1)
+        db.run(&RESOLVE, &args).only()
     })
 }
 
@@ -176,12 +176,12 @@ struct Letter {
 impl Letter {
     fn from_row(row: &db::Rows) -> Letter {
         Letter {
-            id: row.must_at(1),
-            job_id: row.must_at(2),
-            redriven_as: row.get_at(3),
-            job: row.must_at(4),
-            replay_count: row.must_at(5),
-            made_at: row.get_at::<TimestampWithTimeZone>(6).map(TimestampWithTimeZone::into_inner),
+            id: row.must("dead_letter_id"),
+            job_id: row.must("job_id"),
+            redriven_as: row.get("redriven_as"),
+            job: row.must("job"),
+            replay_count: row.must("replay_count"),
+            made_at: row.get::<TimestampWithTimeZone>("made_at").map(TimestampWithTimeZone::into_inner),
         }
     }
 
@@ -309,6 +309,6 @@ fn fn_dead_letter_purge(
             filter.parse("p_filter").and_then(|f| filter::check("p_filter", &f)).or_raise();
         }
         let args = [timestamp(before).into(), p_filter.into(), i64::from(limit).into()];
-        db::answer(|db| db.run(&LETTER_PURGE, &args).must_at(1))
+        db::answer(|db| db.run(&LETTER_PURGE, &args).only())
     })
 }

@@ -45,7 +45,7 @@ pub fn take_over_all(db: &Db, from: Uuid, to: Uuid, now: Micros) {
     }
     let row = db.run(&CHECKPOINT_OF, &[from.into()]);
     if !row.is_empty() {
-        db.run(&CHECKPOINT, &[to.into(), timestamp(now).into(), row.must_at::<Jsonb>(1).into()]);
+        db.run(&CHECKPOINT, &[to.into(), timestamp(now).into(), row.must::<Jsonb>("checkpoint").into()]);
     }
 }
 
@@ -104,8 +104,9 @@ fn replay(db: &Db, rules: &Rulebook, job_id: Uuid, from: &From<'_>, options: &Op
     if row.is_empty() {
         unknown_job(job_id)
     }
-    let (document, state, replays): (Jsonb, String, i32) = (row.must_at(1), row.must_at(2), row.must_at(3));
-    let (external_effects, checkpoint) = (row.must_at::<bool>(4), row.get_at::<Jsonb>(5));
+    let (document, state, replays): (Jsonb, String, i32) =
+        (row.must("document"), row.must("state"), row.must("replays"));
+    let (external_effects, checkpoint) = (row.must::<bool>("external_effects"), row.get::<Jsonb>("checkpoint"));
     let checkpoint = checkpoint.map(|saved| saved.parse("the checkpoint").or_raise());
     if !JobState::parse(&state).is_some_and(JobState::is_finished) {
         raise(

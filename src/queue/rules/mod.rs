@@ -65,11 +65,11 @@ impl Rulebook {
         let (queues, classes, policies, limits, budgets) = db::connect(|db| {
             let row = db.run(&RULEBOOK_LOAD, &[]);
             (
-                list(row.must_at(1)),
-                list(row.must_at(2)),
-                list(row.must_at(3)),
-                list(row.must_at(4)),
-                list(row.must_at(5)),
+                list(row.must("queues")),
+                list(row.must("classes")),
+                list(row.must("policies")),
+                list(row.must("limits")),
+                list(row.must("budgets")),
             )
         });
         Rulebook {

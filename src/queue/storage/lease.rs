@@ -20,15 +20,15 @@ pub struct LockedLease {
 }
 
 impl LockedLease {
-    /// The columns that `hold.sql` and `reap.sql` both return.
+    /// A lease as all statements answer it that lock one.
     pub fn from_row(row: &Rows) -> LockedLease {
         LockedLease {
-            place: Place::from_row(row, 1),
-            lease_owner: row.must_at(6),
-            attempts: row.must_at(7),
-            max_attempts: row.must_at(8),
-            cancel_requested: row.must_at(9),
-            state: row.must_at(10),
+            place: Place::from_row(row),
+            lease_owner: row.must("lease_owner"),
+            attempts: row.must("attempts"),
+            max_attempts: row.must("max_attempts"),
+            cancel_requested: row.must("cancel_requested"),
+            state: row.must("state"),
         }
     }
 

@@ -1,7 +1,8 @@
 -- name: hold(job_id uuid, owner text, token uuid)
 SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, l.lease_owner::text,
        j.attempts::integer, j.max_attempts::integer,
-       l.cancel_reason IS NOT NULL, CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END
+       l.cancel_reason IS NOT NULL AS cancel_requested,
+       CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END AS state
 FROM agentq.job_lease l
 JOIN agentq.job j ON j.job_id = l.job_id
 WHERE l.job_id = $1

@@ -45,7 +45,7 @@ fn leads(db: &Db, queue_id: i32, key: &str, job_id: Uuid) -> bool {
 pub fn finished(db: &Db, job_id: Uuid, now: Micros) {
     let row = db.run(&ORDER_OF, &[job_id.into()]);
     if !row.is_empty() {
-        advance(db, row.must_at(1), &row.must_at::<String>(2), job_id, now);
+        advance(db, row.must("queue_id"), &row.must::<String>("ordering_key"), job_id, now);
     }
 }
 
@@ -56,7 +56,7 @@ pub fn may_finish_now(db: &Db, job_id: Uuid) -> bool {
     if row.is_empty() {
         return true;
     }
-    let (queue_id, key): (i32, String) = (row.must_at(1), row.must_at(2));
+    let (queue_id, key): (i32, String) = (row.must("queue_id"), row.must("ordering_key"));
     let is_there = |statement| !db.run(statement, &[queue_id.into(), key.as_str().into(), job_id.into()]).is_empty();
     is_there(&ORDER_TRY) || !is_there(&ORDER_IS_HEAD)
 }

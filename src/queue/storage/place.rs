@@ -30,15 +30,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// Reads a place from five columns, of which `first` is the first: job_id, queue_id, job_kind,
-    /// priority, scheduled_at.
-    pub fn from_row(row: &Rows, first: usize) -> Place {
+    /// Reads a place from the columns job_id, queue_id, job_kind, priority and scheduled_at.
+    pub fn from_row(row: &Rows) -> Place {
         Place {
-            job_id: row.must_at(first),
-            queue_id: row.must_at(first + 1),
-            job_kind: row.must_at(first + 2),
-            priority: row.must_at(first + 3),
-            scheduled_at: row.must_at::<TimestampWithTimeZone>(first + 4).into_inner(),
+            job_id: row.must("job_id"),
+            queue_id: row.must("queue_id"),
+            job_kind: row.must("job_kind"),
+            priority: row.must("priority"),
+            scheduled_at: row.must::<TimestampWithTimeZone>("scheduled_at").into_inner(),
             line: None,
         }
     }
@@ -188,8 +187,8 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
     if row.is_empty() {
         return take_from_line(job_id, true);
     }
-    let place = Place::from_row(&row, 2);
-    if row.must_at(1) {
+    let place = Place::from_row(&row);
+    if row.must("was_ready") {
         place.left()
     } else {
         place.left_waiting()

@@ -60,11 +60,11 @@ fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due
         marks::announce();
         let mut due: Vec<(Place, bool)> = Vec::with_capacity(moved);
         rows.each(|row| {
-            let place = Place::from_row(row, 1);
+            let place = Place::from_row(row);
             place.left_waiting();
-            let requires = row.get_at::<Vec<String>>(7).unwrap_or_default();
-            let line = Line::fair(place.queue_id, &requires, row.get_at::<String>(8).as_deref());
-            due.push((Place { line, ..place }, row.must_at(6)));
+            let requires = row.get::<Vec<String>>("requires").unwrap_or_default();
+            let line = Line::fair(place.queue_id, &requires, row.get::<String>("fairness_key").as_deref());
+            due.push((Place { line, ..place }, row.must("keyed")));
         });
         write_ready(&due);
         due.iter().for_each(|(place, _)| place.entered_ready(true));
@@ -74,8 +74,8 @@ fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due
     let next = if next.is_empty() {
         Position::at(Micros::MAX)
     } else {
-        let id: Uuid = next.must_at(2);
-        Position { at: next.must_at::<TimestampWithTimeZone>(1).into_inner(), id: *id.as_bytes() }
+        let id: Uuid = next.must("job_id");
+        Position { at: next.must::<TimestampWithTimeZone>("scheduled_at").into_inner(), id: *id.as_bytes() }
     };
     match look {
         Some(look) => reading.learn(&look, &[Mark { priority: 0, from: next }]),

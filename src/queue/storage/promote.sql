@@ -1,4 +1,4 @@
--- name: take_due(from_at timestamptz, from_id uuid, now_at timestamptz, limit int8)
+-- name: take_due(from_at timestamptz, from_id uuid, now_at timestamptz, most int8)
 WITH due AS (
     SELECT ctid AS tid FROM agentq.job_waiting
     WHERE (scheduled_at, job_id) >= ($1, $2) AND scheduled_at <= $3
@@ -9,10 +9,11 @@ WITH due AS (
     DELETE FROM agentq.job_waiting w USING due WHERE w.ctid = due.tid
     RETURNING w.job_id
 )
-SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, j.idempotency_key IS NOT NULL, j.requires, j.fairness_key
+SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, j.idempotency_key IS NOT NULL AS keyed,
+       j.requires, j.fairness_key
 FROM gone JOIN agentq.job j USING (job_id)
 
--- name: take_best_due(from_at timestamptz, from_id uuid, now_at timestamptz, limit int8, queues int4[], kinds text[])
+-- name: take_best_due(from_at timestamptz, from_id uuid, now_at timestamptz, most int8, queues int4[], kinds text[])
 WITH due AS MATERIALIZED (
     SELECT w.tid
     FROM (SELECT ctid AS tid, scheduled_at, job_id FROM agentq.job_waiting
@@ -31,7 +32,8 @@ WITH due AS MATERIALIZED (
     DELETE FROM agentq.job_waiting w USING best WHERE w.ctid = best.tid
     RETURNING w.job_id
 )
-SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, j.idempotency_key IS NOT NULL, j.requires, j.fairness_key
+SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, j.idempotency_key IS NOT NULL AS keyed,
+       j.requires, j.fairness_key
 FROM gone JOIN agentq.job j USING (job_id)
 
 -- name: next_due(from_at timestamptz, from_id uuid)
