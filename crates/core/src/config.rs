@@ -1,7 +1,8 @@
 //! The configuration keys: their names, kinds, bounds and defaults. This is the only list.
 
 use crate::error::{Refusal, shown};
-use serde_json::Value;
+use crate::jsonb;
+use crate::reader::Reader;
 
 /// What a key accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,19 +234,19 @@ pub fn find(name: &str) -> Result<&'static Key, Refusal> {
 }
 
 /// Accepts a value for a key, or says what the key accepts. None: a value that cannot be read.
-pub fn check(name: &str, value: Option<&Value>) -> Result<(), Refusal> {
+pub fn check(name: &str, value: Option<Reader<'_>>) -> Result<(), Refusal> {
     let key = find(name)?;
-    let fits = match key.kind {
-        Kind::Boolean => value.is_some_and(Value::is_boolean),
-        Kind::Integer(low, high) => value.and_then(Value::as_i64).is_some_and(|n| (low..=high).contains(&n)),
-    };
+    let fits = value.as_ref().is_some_and(|value| match key.kind {
+        Kind::Boolean => value.flag().is_ok(),
+        Kind::Integer(low, high) => value.whole(low..=high).is_ok(),
+    });
     if fits {
         return Ok(());
     }
     Err(Refusal::new(
         format!(
             "configuration key \"{name}\" does not accept {}",
-            value.map_or("this value".to_owned(), |value| shown(&value.to_string()))
+            value.map_or("this value".to_owned(), |value| jsonb::shown(value.item()))
         ),
         format!("It accepts {}. {}", key.kind.accepts(), key.description),
     ))
@@ -254,7 +255,12 @@ pub fn check(name: &str, value: Option<&Value>) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::reader::document;
+    use serde_json::{Value, json};
+
+    fn check(name: &str, value: Option<&Value>) -> Result<(), Refusal> {
+        super::check(name, value.map(|value| Reader::at("p_value", document(value))))
+    }
 
     #[test]
     fn every_default_is_acceptable_to_its_own_key() {

@@ -1,7 +1,6 @@
 //! The bounds of every scalar argument, and the words for crossing them.
 
 use crate::error::{Refusal, shown};
-use serde_json::Value;
 
 pub const DEFAULT_QUEUE: &str = "default";
 pub const DEFAULT_PRIORITY: i32 = 100;
@@ -140,22 +139,6 @@ pub fn known_options(
     Ok(())
 }
 
-/// An option that is a number of seconds. None: it is not there.
-pub fn seconds(key: &str, value: Option<&Value>, low: f64, high: f64) -> Result<Option<f64>, Refusal> {
-    match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_f64().filter(|number| (low..=high).contains(number)).map(Some).ok_or_else(|| {
-            Refusal::new(
-                format!(
-                    "the option \"{key}\" must be a number of seconds from {low} to {high}, not {}",
-                    shown(&value.to_string())
-                ),
-                format!("For example: {{\"{key}\": {}}}.", if high < 3_600.0 { low.max(1.0) } else { 3_600.0 }),
-            )
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,17 +166,6 @@ mod tests {
         assert!(lease_seconds(0).is_err() && lease_seconds(1).is_ok());
         assert!(lease_seconds(315_360_000).is_err() && lease_seconds(86_400).is_ok());
         assert!(batch_limit(0).is_err() && batch_limit(1001).is_err() && batch_limit(1000).is_ok());
-    }
-
-    #[test]
-    fn seconds_keep_to_their_bounds() {
-        use serde_json::json;
-        assert_eq!(seconds("ttl", None, 1.0, 10.0), Ok(None));
-        assert_eq!(seconds("ttl", Some(&json!(null)), 1.0, 10.0), Ok(None));
-        assert_eq!(seconds("ttl", Some(&json!(2.5)), 1.0, 10.0), Ok(Some(2.5)));
-        for bad in [json!(0), json!(11), json!("5"), json!(true)] {
-            assert!(seconds("ttl", Some(&bad), 1.0, 10.0).unwrap_err().message.contains("from 1 to 10"), "{bad}");
-        }
     }
 
     #[test]
