@@ -13,7 +13,7 @@ statement!(CONFIG_SET, "config_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID, TEX
 /// What the CHECK on `config` asks: is this a key, and does it accept this value?
 #[pg_extern(immutable, strict, parallel_safe)]
 fn fn_config_accepts(p_key: &str, p_value: Jsonb) -> bool {
-    config::check(p_key, p_value.parse(p_key).ok().as_ref()).is_ok()
+    config::check(p_key, p_value.reader(p_key).ok()).is_ok()
 }
 
 #[pg_extern(immutable, parallel_safe)]
@@ -39,7 +39,7 @@ fn fn_config_set(p_key: Option<&str>, p_value: Option<Jsonb>) -> Jsonb {
     let key = required("p_key", p_key);
     let value = required("p_value", p_value);
     let description = config::find(key).or_raise().description;
-    config::check(key, value.parse("p_value").ok().as_ref()).or_raise();
+    config::check(key, value.reader("p_value").ok()).or_raise();
     let now = super::clock::timestamp(super::clock::now());
     let by = db::session_user();
     db::answer(|db| db.run(&CONFIG_SET, &[key.into(), value.into(), now.into(), description.into(), by.into()]).must(1))

@@ -6,9 +6,9 @@
 use crate::base::clock::Micros;
 use crate::db::{Db, statement};
 use crate::json::Jsonb;
+use agentq_core::reader::Reader;
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::Value;
 
 statement!(pub LAST_SEQ, "sql/last_seq.sql", []);
 statement!(LOG_READ, "sql/log_read.sql", [INT8OID, INT8OID]);
@@ -24,10 +24,17 @@ pub struct Entry {
     pub subject: String,
     pub source: Option<String>,
     pub tags: Vec<String>,
-    pub payload: Value,
+    pub payload: Jsonb,
     pub mission_id: Option<Uuid>,
     pub correlation_id: Option<Uuid>,
     pub trace_id: Option<String>,
+}
+
+impl Entry {
+    /// What it tells, for reading.
+    pub fn data(&self) -> Reader<'static> {
+        Reader::at("the payload", self.payload.item())
+    }
 }
 
 /// Rows of the log that are looked at when the events of the next ones are gone.
@@ -73,7 +80,7 @@ fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
             subject: row.must(6),
             source: row.get(7),
             tags: row.get(8).unwrap_or_default(),
-            payload: row.must::<Jsonb>(9).parse("the payload").unwrap_or_default(),
+            payload: row.must(9),
             mission_id: row.get(10),
             correlation_id: row.get(11),
             trace_id: row.get(12),

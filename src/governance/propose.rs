@@ -7,6 +7,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statement};
 use crate::error::OrRaise;
+use agentq_core::reader::Member;
 use agentq_core::{config, proposal};
 use pgrx::Uuid;
 use serde_json::{Value, json};
@@ -73,7 +74,7 @@ pub fn propose(now: Micros) -> Proposed {
 fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
     let made = db::attempt(|| {
         let template = reaction.payload.get("template").cloned().unwrap_or(Value::Null);
-        let risk = proposal::risk(&template, None).or_raise();
+        let risk = proposal::risk(&template, Member::ABSENT).or_raise();
         let event_id = reaction.event_id.to_string();
         let key = format!("reaction:{}:{}", reaction.pattern, reaction.dedupe_key.as_ref().unwrap_or(&event_id));
         let matrix = json!({"version": reaction.matrix_version, "pattern": reaction.pattern});

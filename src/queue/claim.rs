@@ -316,7 +316,12 @@ fn worker_options(options: &Option<Value>) -> Result<WorkerOptions, Refusal> {
     let worker_type = present("worker_type")
         .map(|name| input::name("the option \"worker_type\"", name.as_str().unwrap_or_default(), 60).map(str::to_owned))
         .transpose()?;
-    let capabilities = present("capabilities").map(|list| terms::capabilities("capabilities", list)).transpose()?;
+    let capabilities = present("capabilities").map(|list| {
+        let list = agentq_core::jsonb::from_value(list)?;
+        let list = agentq_core::jsonb::Container::new(&list).item();
+        terms::capabilities(agentq_core::reader::Reader::at("p_options.capabilities", list))
+    });
+    let capabilities = capabilities.transpose()?;
     Ok(WorkerOptions { worker_type, capabilities })
 }
 

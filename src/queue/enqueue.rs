@@ -18,11 +18,11 @@ use crate::json::{self, Jsonb};
 use crate::table;
 use agentq_core::admission::Verdict;
 use agentq_core::jsonb::Item;
+use agentq_core::reader::Reader;
 use agentq_core::state::JobState;
 use agentq_core::{Refusal, config, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::Value;
 use std::rc::Rc;
 
 statement!(KEY_TAKE, "sql/key_take.sql", [TEXTOID, UUIDOID]);
@@ -49,15 +49,11 @@ pub fn check_schedule(what: &str, at: Micros) -> Result<Micros, Refusal> {
     Ok(at)
 }
 
-/// A moment in a JSON text, read as the server reads it, and refused rather than raised.
-pub fn moment(what: &str, text: &str) -> Result<Micros, Refusal> {
-    let at = json::parse_timestamp(text).ok_or_else(|| {
-        Refusal::new(
-            format!("{what} \"{}\" is not a timestamp", agentq_core::error::shown(text)),
-            "Write it as in 2030-01-31T12:00:00Z.",
-        )
-    })?;
-    check_schedule(what, at.into_inner())
+/// A moment in JSON, read as the server reads it, and refused rather than raised.
+pub fn moment(at: Reader<'_>) -> Result<Micros, Refusal> {
+    let at = at.hint("Write it as in 2030-01-31T12:00:00Z.");
+    let moment = at.parsed("a timestamp", json::parse_timestamp)?;
+    check_schedule(at.path(), moment.into_inner())
 }
 
 /// Refuses a payload that is not a small signal.
@@ -100,7 +96,7 @@ fn fn_job_enqueue(
         let payload = p_payload_json.unwrap_or_else(Jsonb::empty_object);
         check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
         let asked_at = p_scheduled_at.map(|at| check_schedule("scheduled_at", at.into_inner()).or_raise());
-        let options = p_options.map(|o| o.parse("p_options").and_then(|o| options(settings, o)).or_raise());
+        let options = p_options.map(|given| options(settings, given).or_raise());
         let (name, terms, unique) = options.unwrap_or_default();
         let queue = find_queue(settings, name.as_deref().unwrap_or(input::DEFAULT_QUEUE)).or_raise();
         check_unique(&unique, key, asked_at).or_raise();
@@ -160,7 +156,7 @@ fn fn_job_enqueue(
 fn check_unique(unique: &Option<Unique>, key: Option<&str>, asked_at: Option<Micros>) -> Result<(), Refusal> {
     match unique {
         Some(_) if key.is_none() => Err(Refusal::new(
-            "the option \"unique\" needs an idempotency key",
+            "p_options.unique needs an idempotency key",
             "Give p_idempotency_key a text that is the same for the same work.",
         )),
         Some(Unique::Debounce(..)) if asked_at.is_some() => Err(Refusal::new(
@@ -193,30 +189,17 @@ fn earlier(db: &Db, unique: &Option<Unique>, job: &NewJob<'_>, key: &str, now: M
 }
 
 /// The queue named in the options, if any, the terms, and what is to become of an earlier job.
-fn options(settings: &Settings, value: Value) -> Result<(Option<String>, Terms, Option<Unique>), Refusal> {
-    let Value::Object(map) = value else {
-        return Err(payload::refuse_not_object("p_options", "this"));
-    };
-    input::known_options("p_options", map.keys(), &[&["queue", "unique"], terms::KEYS.as_slice()].concat())?;
-    let queue = match map.get("queue") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(name)) => Some(name.clone()),
-        Some(other) => {
-            return Err(Refusal::new(
-                format!("the option \"queue\" must be a text, not {other}"),
-                "For example: p_options => '{\"queue\": \"mail\"}'.",
-            ));
-        }
-    };
-    let present = |key: &str| map.get(key).filter(|value| !value.is_null());
-    let unique = present("unique").map(Unique::read).transpose()?;
+fn options(settings: &Settings, options: Jsonb) -> Result<(Option<String>, Terms, Option<Unique>), Refusal> {
+    let options = json::options(Some(options), &[&["queue", "unique"], terms::KEYS.as_slice()].concat())?;
+    let queue = options.member("queue").hint("For example: p_options => '{\"queue\": \"mail\"}'.").text()?;
+    let unique = options.member("unique").read(Unique::read)?;
     if unique.is_some() && !settings.has_policies {
         return Err(Refusal::new(
             "the option \"unique\" needs the schema of agentq 0.5.0",
             "Run ALTER EXTENSION agentq UPDATE.",
         ));
     }
-    Ok((queue, Terms::read(settings, |key| present(key).cloned())?, unique))
+    Ok((queue.map(str::to_owned), Terms::read(settings, |key| Ok(options.member(key)))?, unique))
 }
 
 /// An id in its usual form, which the server reads too.

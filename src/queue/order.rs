@@ -13,9 +13,7 @@ use crate::base::settings::Settings;
 use crate::db::{self, Db, statement};
 use crate::error::run_again;
 use crate::table::{Deleted, Key, Moment, Scan, Table};
-use agentq_core::{Refusal, input};
 use pgrx::Uuid;
-use serde_json::Value;
 use std::collections::HashSet;
 
 statement!(ORDER_LEAD, "sql/order_lead.sql", [INT4OID, TEXTOID, UUIDOID]);
@@ -27,7 +25,7 @@ statement!(ORDER_PASS, "sql/order_pass.sql", [INT4OID, TEXTOID, UUIDOID]);
 statement!(ORDER_END, "sql/order_end.sql", [INT4OID, TEXTOID]);
 statement!(ORDER_OF, "sql/order_of.sql", [UUIDOID]);
 
-const LONGEST_KEY: usize = 90;
+pub const LONGEST_KEY: usize = 90;
 /// What the key begins with, where a blocked row or a lease names it.
 const START: &str = "order:";
 
@@ -38,16 +36,6 @@ pub fn key_in(name: &str) -> Option<&str> {
 
 pub fn name_of(key: &str) -> String {
     format!("{START}{key}")
-}
-
-pub fn check_key(value: &Value) -> Result<String, Refusal> {
-    let key = value.as_str().ok_or_else(|| {
-        Refusal::new(
-            format!("ordering_key must be a text, not {}", agentq_core::error::shown(&value.to_string())),
-            "For example: {\"ordering_key\": \"account:7\"}.",
-        )
-    })?;
-    Ok(input::name("ordering_key", key, LONGEST_KEY)?.to_owned())
 }
 
 /// Which of these new jobs stand behind others of their key.

@@ -1,6 +1,5 @@
 //! Named queues: made, given defaults, paused and resumed.
 
-use super::change::whole;
 use super::enqueue::find_queue;
 use super::finish::shorten;
 use super::hints;
@@ -10,9 +9,9 @@ use crate::base::settings::Settings;
 use crate::db::{self, statement};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::prelude::*;
-use serde_json::Value;
 
 statement!(QUEUE_SET, "sql/queue_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
 statement!(QUEUE_KEEP, "sql/queue_keep.sql", [TEXTOID, JSONBOID, JSONBOID]);
@@ -24,7 +23,7 @@ statement!(QUEUE_PAUSE, "sql/queue_pause.sql", [TEXTOID, BOOLOID, TEXTOID, TIMES
 fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'")) -> Jsonb {
     let queue = input::name("p_queue", required("p_queue", p_queue), input::LONGEST_NAME).or_raise();
     let options = p_options.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
-    options.parse("p_options").and_then(check).or_raise();
+    options.reader("p_options").and_then(check).or_raise();
     let now = timestamp(clock::now());
     db::answer(|db| {
         let mut answer: Jsonb = db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must(1);
@@ -38,28 +37,16 @@ fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'"
     })
 }
 
-fn check(options: Value) -> Result<(), Refusal> {
-    let Value::Object(map) = &options else {
-        return Err(payload::refuse_not_object("p_options", "this"));
-    };
-    input::known_options(
-        "p_options",
-        map.keys(),
-        &["lease_seconds", "max_attempts", "priority", "description", "keep_seconds", "durable_claims"],
-    )?;
-    let number = |key: &str| map.get(key).filter(|v| !v.is_null()).map(|v| whole(key, v)).transpose();
-    number("lease_seconds")?.map(input::lease_seconds).transpose()?;
-    number("max_attempts")?.map(input::max_attempts).transpose()?;
-    number("priority")?.map(input::priority).transpose()?;
-    number("keep_seconds")?.map(input::keep_seconds).transpose()?;
-    check_description(map)?;
-    match map.get("durable_claims") {
-        None | Some(Value::Null | Value::Bool(_)) => Ok(()),
-        Some(other) => Err(Refusal::new(
-            format!("durable_claims must be true or false, not {other}"),
-            "With false, a crash of the server may undo the claims of its last moments.",
-        )),
-    }
+fn check(options: Reader<'_>) -> Result<(), Refusal> {
+    options.object(&["lease_seconds", "max_attempts", "priority", "description", "keep_seconds", "durable_claims"])?;
+    options.member("lease_seconds").hint(input::LEASE_HINT).whole(input::LEASES)?;
+    options.member("max_attempts").hint(input::ATTEMPTS_HINT).whole(input::ATTEMPTS)?;
+    options.member("priority").hint(input::PRIORITY_HINT).whole(input::PRIORITIES)?;
+    options.member("keep_seconds").hint(input::KEEP_HINT).whole(0..=i32::MAX)?;
+    check_description(&options)?;
+    let durable = options.member("durable_claims");
+    durable.hint("With false, a crash of the server may undo the claims of its last moments.").flag()?;
+    Ok(())
 }
 
 #[pg_extern(security_definer)]

@@ -9,14 +9,15 @@ use crate::base::clock::{Micros, timestamp};
 use crate::base::settings::{Queue, Settings};
 use crate::json::Jsonb;
 use crate::table::{Row, Table};
-use agentq_core::{Refusal, input, lane};
+use agentq_core::reader::{Member, Reader};
+use agentq_core::{Refusal, lane};
 use pgrx::Uuid;
 use serde_json::{Map, Value};
 
 pub const KEYS: [&str; 8] =
     ["start_by", "finish_by", "external_effects", "limit_keys", "ordering_key", "cost", "fairness_key", "requires"];
 
-/// So many a worker may announce.
+/// Capabilities that a worker may announce, or a job require.
 const MOST_CAPABILITIES: usize = 1_000;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,40 +42,33 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Reads them from options, or from a job of a batch; `get` finds what is present.
-    pub fn read(settings: &Settings, get: impl Fn(&str) -> Option<Value>) -> Result<Terms, Refusal> {
-        let time = |key: &str| match get(key) {
-            None => Ok(None),
-            Some(Value::String(text)) => moment(key, &text).map(Some),
-            Some(other) => Err(Refusal::new(format!("{key} must be a timestamp, not {other}"), "Give it as a text.")),
-        };
-        let fairness_key = get("fairness_key").map(|key| check_fairness_key(&key)).transpose()?;
-        let mut keys = get("limit_keys").map(|keys| limits::check_keys(&keys)).transpose()?.unwrap_or_default();
+    /// Reads them from options, or from a job of a batch; `get` finds what is there.
+    pub fn read<'a>(
+        settings: &Settings,
+        get: impl Fn(&'static str) -> Result<Member<'a>, Refusal>,
+    ) -> Result<Terms, Refusal> {
+        let fairness_key = get("fairness_key")?.hint("For example: {\"fairness_key\": \"tenant:42\"}.");
+        let fairness_key = fairness_key.read(|key| limits::check_key(key.name(lane::LONGEST_FAIRNESS_KEY)?))?;
+        let mut keys = get("limit_keys")?.read(limits::check_keys)?.unwrap_or_default();
         // Who takes turns by a key is also limited by it.
         if let Some(key) = fairness_key.as_ref().filter(|key| !keys.iter().any(|(other, _)| other == *key)) {
             keys.push((key.clone(), 1));
             keys.sort();
         }
         let weighted = keys.iter().any(|(_, weight)| *weight != 1);
+        let external_effects = get("external_effects")?
+            .hint("With true, a job whose worker falls silent is parked until someone says what became of it.");
+        let ordering_key = get("ordering_key")?.hint("For example: {\"ordering_key\": \"account:7\"}.");
         let terms = Terms {
-            start_by: time("start_by")?,
-            finish_by: time("finish_by")?,
-            external_effects: match get("external_effects") {
-                None => false,
-                Some(Value::Bool(flag)) => flag,
-                Some(other) => {
-                    return Err(Refusal::new(
-                        format!("external_effects must be true or false, not {other}"),
-                        "With true, a job whose worker falls silent is parked until someone says what became of it.",
-                    ));
-                }
-            },
+            start_by: get("start_by")?.read(moment)?,
+            finish_by: get("finish_by")?.read(moment)?,
+            external_effects: external_effects.flag()?.unwrap_or(false),
             replay_of: None,
             limit_weights: keys.iter().filter(|_| weighted).map(|(_, weight)| *weight as i32).collect(),
             limit_keys: keys.into_iter().map(|(key, _)| key).collect(),
-            ordering_key: get("ordering_key").map(|key| order::check_key(&key)).transpose()?,
-            cost: get("cost").map(|cost| budgets::check_amounts("cost", &cost)).transpose()?,
-            requires: get("requires").map(|list| capabilities("requires", &list)).transpose()?.unwrap_or_default(),
+            ordering_key: ordering_key.name(order::LONGEST_KEY)?.map(str::to_owned),
+            cost: get("cost")?.read(budgets::check_amounts)?,
+            requires: get("requires")?.read(required_capabilities)?.unwrap_or_default(),
             fairness_key,
             on_end: None,
         };
@@ -152,44 +146,26 @@ impl Terms {
     }
 }
 
-fn check_fairness_key(value: &Value) -> Result<String, Refusal> {
-    let key = value.as_str().ok_or_else(|| {
-        Refusal::new(
-            format!("fairness_key must be a text, not {}", agentq_core::error::shown(&value.to_string())),
-            "For example: {\"fairness_key\": \"tenant:42\"}.",
-        )
-    })?;
-    limits::check_key(input::name("fairness_key", key, lane::LONGEST_FAIRNESS_KEY)?)
-}
-
 /// Reads a list of capabilities: sorted, each once.
-pub fn capabilities(what: &str, value: &Value) -> Result<Vec<String>, Refusal> {
-    let wrong = || {
-        Refusal::new(
-            format!(
-                "{what} must be a list of names without commas and |, not {}",
-                agentq_core::error::shown(&value.to_string())
-            ),
-            format!("For example: {{\"{what}\": [\"gpu\", \"browser\"]}}."),
-        )
-    };
-    let mut names: Vec<String> = serde_json::from_value(value.clone()).map_err(|_| wrong())?;
+pub fn capabilities(at: Reader<'_>) -> Result<Vec<String>, Refusal> {
+    let at = at.hint("Give a list of names without commas and |, as in [\"gpu\", \"browser\"].");
+    let mut names = Vec::new();
+    for name in at.list(0..=MOST_CAPABILITIES)? {
+        let text = name.name(lane::LONGEST_NEEDS)?;
+        if text.contains([',', '|']) {
+            return Err(name.must_be("a name without commas and |"));
+        }
+        names.push(text.to_owned());
+    }
     names.sort();
     names.dedup();
-    if names.len() > MOST_CAPABILITIES {
-        return Err(Refusal::new(
-            format!("{what} has {} names, more than the {MOST_CAPABILITIES} allowed", names.len()),
-            "Give a combination of capabilities a name of its own.",
-        ));
-    }
-    for name in &names {
-        input::name("a capability", name, lane::LONGEST_NEEDS)?;
-        if name.contains([',', '|']) {
-            return Err(wrong());
-        }
-    }
-    if what == "requires" && names.join(",").len() > lane::LONGEST_NEEDS {
-        return Err(Refusal::new(
+    Ok(names)
+}
+
+fn required_capabilities(at: Reader<'_>) -> Result<Vec<String>, Refusal> {
+    let names = capabilities(at.clone())?;
+    if names.join(",").len() > lane::LONGEST_NEEDS {
+        return Err(at.refuse(
             format!("the capabilities that a job requires are longer than {} bytes", lane::LONGEST_NEEDS),
             "Give the combination a name of its own, and announce that.",
         ));

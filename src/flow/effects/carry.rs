@@ -190,7 +190,7 @@ fn check_result(result: Option<Jsonb>) {
         Err(payload::refuse_too_large("p_result", size, most, config::PAYLOAD_MAX_BYTES)).or_raise()
     }
     // Whoever compensates it reads it.
-    result.into_iter().for_each(|result| drop(result.parse("p_result").or_raise()));
+    result.into_iter().for_each(|result| drop(result.reader("p_result").or_raise()));
 }
 
 #[pg_extern(security_definer)]

@@ -12,13 +12,13 @@ use crate::base::settings::Settings;
 use crate::db::{self, Db, Statement, statement};
 use crate::error::{OrRaise, raise, required, unknown_job};
 use crate::flow::missions;
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use agentq_core::mission::MISSION_ENDS;
-use agentq_core::{Refusal, config, input, payload};
+use agentq_core::{Refusal, config};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 statement!(CHAIN_RUNNING, "sql/chain_running.sql", [UUIDOID, UUIDOID]);
 statement!(CHAIN_ADD, "sql/chain_add.sql", [UUIDOID, UUIDOID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID]);
@@ -176,25 +176,13 @@ fn fn_effect_compensate(
             ))
             .or_raise(),
         };
-        let asked = p_options.map(|options| options.parse("p_options").and_then(read).or_raise());
-        let include_unknown = asked.flatten().unwrap_or_else(|| include_unknown(settings));
+        let options = json::options(p_options, &["include_unknown"]).or_raise();
+        // Whether effects with an unknown outcome are compensated as well.
+        let asked = options.member("include_unknown").flag().or_raise();
+        let include_unknown = asked.unwrap_or_else(|| include_unknown(settings));
         let terms = Terms { reason: p_reason.map(super::carry::shorten), include_unknown };
         db::answer(|db| public(db, scope, &terms, clock::now()))
     })
-}
-
-/// Whether effects with an unknown outcome are compensated as well.
-fn read(options: Value) -> Result<Option<bool>, Refusal> {
-    let Value::Object(map) = &options else { return Err(payload::refuse_not_object("p_options", "this")) };
-    input::known_options("p_options", map.keys(), &["include_unknown"])?;
-    match map.get("include_unknown") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Bool(flag)) => Ok(Some(*flag)),
-        Some(other) => Err(Refusal::new(
-            format!("the option \"include_unknown\" must be true or false, not {other}"),
-            "For example: p_options => '{\"include_unknown\": true}'.",
-        )),
-    }
 }
 
 fn public(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Jsonb {

@@ -445,7 +445,7 @@ pub fn candidate(row: &Rows) -> Candidate {
         kind: row.must(5),
         executor: row.get(6),
         params: row.must(7),
-        spec: row.get::<pgrx::JsonB>(8).map(|spec| agentq_core::mission::template::Spec::from_value(&spec.0)),
+        spec: row.get::<Jsonb>(8).map(|spec| agentq_core::mission::template::Spec::from_jsonb(spec.item())),
         job: row.get(9),
         shard: row.must(10),
     }

@@ -96,11 +96,8 @@ fn operation(name: &str, at: Reader<'_>) -> Result<Operation, Refusal> {
 
 fn compensation(name: &str, at: Reader<'_>) -> Result<Compensation, Refusal> {
     at.clone().hint(EXAMPLE).object(&COMPENSATION_KEYS)?;
-    let of = at.member("of").name(LONGEST_NAME)?.ok_or_else(|| {
-        Refusal::new(format!("{} must be a text, not null", at.inside("of")), "Name the operation that it compensates.")
-    })?;
     Ok(Compensation {
-        of: of.to_owned(),
+        of: at.needed("of").hint("Name the operation that it compensates.").name(LONGEST_NAME)?.to_owned(),
         produces: effects(&at)?,
         counter_effects: at.member("counter_effects").flag()?.unwrap_or(false),
         requires_compensation: at.member("requires_compensation").flag()?.unwrap_or(false),

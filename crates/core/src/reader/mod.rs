@@ -172,6 +172,11 @@ impl<'a> Reader<'a> {
         Member::from(item.map(|item| self.part(self.inside(key), item)))
     }
 
+    /// A member that must be there: if it is not, null stands in its place and is refused like any other.
+    pub fn needed(&self, key: &str) -> Reader<'a> {
+        self.member(key).reader().unwrap_or_else(|| self.part(self.inside(key), Item::Null))
+    }
+
     /// The members of an object, those that are null included.
     pub fn members(&self) -> Result<impl Iterator<Item = (&'a str, Reader<'a>)>, Refusal> {
         let members = self.map()?.members();

@@ -11,6 +11,9 @@ fn at(value: Value) -> Reader<'static> {
 fn what_does_not_fit_is_named_by_its_path() {
     let root = at(json!({"a": [{"b": "x"}], "c": null}));
     assert!(!root.member("c").is_there() && !root.member("d").is_there());
+    for key in ["c", "d"] {
+        assert_eq!(root.needed(key).text().unwrap_err().message, format!("p_options.{key} must be a text, not null"));
+    }
     let items: Vec<Reader<'_>> = root.member("a").reader().unwrap().list(1..=9).unwrap().collect();
     let refusal = items[0].member("b").whole(0..=5).unwrap_err();
     assert_eq!(refusal.message, "p_options.a[0].b must be a whole number from 0 to 5, not \"x\"");
