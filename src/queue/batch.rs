@@ -73,8 +73,10 @@ impl Options {
     pub fn read(options: &Reader<'_>) -> Result<Options, Refusal> {
         let answer =
             options.member("answer").hint("Use \"jobs\" to be told of each job, or \"ids\" for their ids alone.");
+        let all_or_nothing = options.member("all_or_nothing");
+        let all_or_nothing = all_or_nothing.hint("For example: p_options => '{\"all_or_nothing\": true}'.");
         Ok(Options {
-            all_or_nothing: options.member("all_or_nothing").flag()?.unwrap_or(false),
+            all_or_nothing: all_or_nothing.flag()?.unwrap_or(false),
             ids: answer.word(&["jobs", "ids"])? == Some("ids"),
         })
     }

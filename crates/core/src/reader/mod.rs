@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
     }
 
     fn not_as_wanted(&self, what: &str, found: &str) -> Refusal {
-        let hint = self.hint.map_or_else(|| format!("Give {what}, or leave it out."), str::to_owned);
+        let hint = self.hint.map_or_else(|| format!("Give {} {what}, or leave it out.", self.path), str::to_owned);
         Refusal::new(format!("{} must be {what}, not {found}", self.path), hint)
     }
 
@@ -266,7 +266,11 @@ impl<'a> Reader<'a> {
     /// One of a few words.
     pub fn word(&self, words: &[&'static str]) -> Result<&'static str, Refusal> {
         let word = self.text().ok().and_then(|word| words.iter().find(|known| **known == word));
-        word.copied().ok_or_else(|| self.must_be(&format!("one of {}", words.join(", "))))
+        word.copied().ok_or_else(|| {
+            let all = words.join(", ");
+            let hint = self.hint.map_or_else(|| format!("Use one of: {all}."), str::to_owned);
+            Refusal::new(self.must_be(&format!("one of {all}")).message, hint)
+        })
     }
 }
 

@@ -17,7 +17,7 @@ fn what_does_not_fit_is_named_by_its_path() {
     let items: Vec<Reader<'_>> = root.member("a").reader().unwrap().list(1..=9).unwrap().collect();
     let refusal = items[0].member("b").whole(0..=5).unwrap_err();
     assert_eq!(refusal.message, "p_options.a[0].b must be a whole number from 0 to 5, not \"x\"");
-    assert_eq!(refusal.hint, "Give a whole number from 0 to 5, or leave it out.");
+    assert_eq!(refusal.hint, "Give p_options.a[0].b a whole number from 0 to 5, or leave it out.");
     assert_eq!(items[0].member("b").names(1, 9).unwrap().unwrap(), ["x"]);
     assert_eq!(items[0].refuse("there is none", "Make one.").message, "p_options.a[0]: there is none");
     let nameless = Reader::nameless("a job", document(&json!({"priority": true})));
@@ -69,7 +69,9 @@ fn numbers_keep_to_their_bounds_and_kinds() {
 fn words_and_lists_say_what_they_accept() {
     let mode = at(json!("soon"));
     assert_eq!(mode.word(&["now", "soon"]), Ok("soon"));
-    assert_eq!(mode.word(&["now", "never"]).unwrap_err().message, "p_options must be one of now, never, not \"soon\"");
+    let refusal = mode.word(&["now", "never"]).unwrap_err();
+    assert_eq!(refusal.message, "p_options must be one of now, never, not \"soon\"");
+    assert_eq!(refusal.hint, "Use one of: now, never.");
     for (lengths, words) in [(1..=3, "a list of 1 to 3"), (0..=3, "a list of at most 3"), (0..=usize::MAX, "a list")] {
         let refusal = mode.list(lengths).err().unwrap();
         assert_eq!(refusal.message, format!("p_options must be {words}, not \"soon\""));
