@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Empty in a schema that has no such tables yet: then every class is unknown, and worth another try.
 #[derive(Default)]
 pub struct Policies {
     classes: HashMap<String, Class>,

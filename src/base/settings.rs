@@ -30,13 +30,7 @@ pub struct Queue {
     pub paused: bool,
     pub keep_seconds: Option<i64>,
     /// Whether a claim is on disk before it is answered.
-    #[serde(default = "yes")]
     pub durable_claims: bool,
-}
-
-/// What holds for a queue of a schema that has no such column yet.
-fn yes() -> bool {
-    true
 }
 
 pub struct Settings {
@@ -65,14 +59,6 @@ pub struct Settings {
     pub budgets: Budgets,
     pub events_keep_days: i64,
     pub audit_keep_days: i64,
-    /// Whether the schema has what jobs are given up with since 0.5.0.
-    pub has_policies: bool,
-    /// Whether it has rates, budgets and lanes of their own, since 0.6.0.
-    pub has_lanes: bool,
-    /// Whether events have a log, since 0.7.0.
-    pub has_log: bool,
-    /// Whether it has steps, missions and what else the flow room keeps, since 0.7.0.
-    pub has_flow: bool,
 }
 
 thread_local! {
@@ -111,28 +97,21 @@ impl Settings {
     }
 
     fn load() -> Settings {
-        let (oids, config, queues, policies, budgets, (has_log, has_flow)) = db::connect(|db| {
+        let (oids, config, queues, policies, limits, budgets) = db::connect(|db| {
             let row = db.run(&SETTINGS_LOAD, &[]);
-            let oids: [Option<pg_sys::Oid>; 6] = std::array::from_fn(|number| row.get(number + 1));
+            let oids: [pg_sys::Oid; 6] = std::array::from_fn(|number| row.must(number + 1));
             let (config, queues) = (row.must::<pgrx::JsonB>(7).0, row.must::<pgrx::JsonB>(8).0);
-            let (has_log, has_flow): (bool, bool) = (row.must(9), row.must(10));
-            let policies = oids[3].map(|_| {
-                let row = db.run(&POLICIES_LOAD, &[]);
-                let classes: Vec<ClassRow> = serde_json::from_value(row.must::<pgrx::JsonB>(1).0).unwrap_or_default();
-                let rows: Vec<Row> = serde_json::from_value(row.must::<pgrx::JsonB>(2).0).unwrap_or_default();
-                let limits: Vec<LimitRow> = serde_json::from_value(row.must::<pgrx::JsonB>(3).0).unwrap_or_default();
-                (Policies::new(classes, rows), Rules::new(limits.into_iter().map(LimitRow::rule)))
-            });
-            let budgets = oids[5].map(|_| {
-                let rows: Vec<BudgetRow> =
-                    serde_json::from_value(db.run(&BUDGETS_LOAD, &[]).must::<pgrx::JsonB>(1).0).unwrap_or_default();
-                Budgets::new(rows.into_iter().filter_map(BudgetRow::budget))
-            });
-            (oids.map(|oid| oid.unwrap_or(pg_sys::InvalidOid)), config, queues, policies, budgets, (has_log, has_flow))
+            let row = db.run(&POLICIES_LOAD, &[]);
+            let classes: Vec<ClassRow> = serde_json::from_value(row.must::<pgrx::JsonB>(1).0).unwrap_or_default();
+            let rows: Vec<Row> = serde_json::from_value(row.must::<pgrx::JsonB>(2).0).unwrap_or_default();
+            let limits: Vec<LimitRow> = serde_json::from_value(row.must::<pgrx::JsonB>(3).0).unwrap_or_default();
+            let (policies, limits) = (Policies::new(classes, rows), Rules::new(limits.into_iter().map(LimitRow::rule)));
+            let rows: Vec<BudgetRow> =
+                serde_json::from_value(db.run(&BUDGETS_LOAD, &[]).must::<pgrx::JsonB>(1).0).unwrap_or_default();
+            let budgets = Budgets::new(rows.into_iter().filter_map(BudgetRow::budget));
+            (oids, config, queues, policies, limits, budgets)
         });
         WATCHED.set(oids);
-        let has_policies = policies.is_some();
-        let (policies, limits) = policies.unwrap_or_default();
         // The first call of a session: if nobody has told the launcher of this database, it is told now.
         crate::shared::seats::want();
         let config: HashMap<String, Value> = serde_json::from_value(config).unwrap_or_default();
@@ -159,12 +138,8 @@ impl Settings {
             routing_alert_seconds: number(config::ROUTING_ALERT),
             events_keep_days: number(config::EVENTS_KEEP_DAYS),
             audit_keep_days: number(config::AUDIT_KEEP_DAYS),
-            has_log,
             step_events: flag(config::STEP_EVENTS),
-            has_policies,
-            has_lanes: budgets.is_some(),
-            has_flow,
-            budgets: budgets.unwrap_or_default(),
+            budgets,
             policies,
             limits,
             queues: queues.into_iter().map(|q| (q.queue.clone(), Rc::new(q))).collect(),

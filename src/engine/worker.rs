@@ -132,8 +132,7 @@ fn run() {
     let (mut checked_at, mut notified_at, mut read_at) = (0, 0, 0);
     let (mut ours, mut open, mut interval) = (false, false, 20);
     // Events that were written before the server stopped have not been forgotten.
-    let has_log = || Settings::current().has_log.then(|| db::connect(seal::resume));
-    if let Err(error) = transaction(has_log) {
+    if let Err(error) = transaction(|| db::connect(seal::resume)) {
         warning!("agentq: whether events are used here is not known: {error}");
     }
     loop {

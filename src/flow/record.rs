@@ -219,22 +219,18 @@ pub fn check_size(settings: &Settings, what: &str, value: Jsonb) -> Result<(), R
 /// The steps that a job has begun, for a replay.
 pub fn recorded(db: &Db, job_id: Uuid) -> Vec<Recorded> {
     let mut steps = Vec::new();
-    if Settings::current().has_flow {
-        db.run(&STEPS_RECORDED, &[job_id.into()]).each(|row| {
-            steps.push(Recorded {
-                name: row.must(1),
-                position: row.must(2),
-                status: Status::parse(&row.must::<String>(3)),
-                idempotent: row.must(4),
-            });
+    db.run(&STEPS_RECORDED, &[job_id.into()]).each(|row| {
+        steps.push(Recorded {
+            name: row.must(1),
+            position: row.must(2),
+            status: Status::parse(&row.must::<String>(3)),
+            idempotent: row.must(4),
         });
-    }
+    });
     steps
 }
 
 /// Gives another run of a job the steps that are done, and those of which nobody knows.
 pub fn take_over(db: &Db, from: Uuid, to: Uuid, before: i32) {
-    if Settings::current().has_flow {
-        db.run(&STEPS_TAKE_OVER, &[from.into(), to.into(), before.into()]);
-    }
+    db.run(&STEPS_TAKE_OVER, &[from.into(), to.into(), before.into()]);
 }

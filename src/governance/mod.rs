@@ -17,17 +17,10 @@ pub mod propose;
 pub mod reactions;
 
 use crate::base::clock::Micros;
-use crate::db::{Db, statement};
+use crate::db::Db;
 use crate::events;
 use pgrx::Uuid;
 use serde_json::Value;
-
-statement!(IS_THERE, "sql/is_there.sql", []);
-
-/// Whether the schema has this room yet: the library also works on the tables of former versions.
-pub fn is_there(db: &Db) -> bool {
-    db.run(&IS_THERE, &[]).must(1)
-}
 
 /// Writes down what was decided.
 fn audit(db: &Db, kind: &str, subject: &str, payload: Value, mission: Option<Uuid>, now: Micros) {

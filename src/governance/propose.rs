@@ -59,9 +59,6 @@ pub fn propose(now: Micros) -> Proposed {
         return Proposed::default();
     }
     db::connect(|db| {
-        if !super::is_there(db) {
-            return Proposed::default();
-        }
         let mut queued = Vec::new();
         db.run(&REACTIONS_QUEUED, &[batch.into()]).each(|row| queued.push(Queued::from_row(row)));
         let created = queued.iter().filter(|reaction| settle(db, reaction, now)).count() as i64;

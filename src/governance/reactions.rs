@@ -69,7 +69,7 @@ pub fn react(now: Micros) -> Reacted {
     let settings = Settings::current();
     let batch = settings.value(config::EVENT_BATCH).as_i64().unwrap_or(25);
     db::connect(|db| {
-        if !super::is_there(db) || is_at_the_end(db) {
+        if is_at_the_end(db) {
             return Reacted::default();
         }
         let Some(seq) = lock_cursor(db, now) else { return Reacted::default() };

@@ -260,20 +260,16 @@ impl<'a> Acking<'a> {
 
     /// The row of the finished job.
     fn done(&self, lease: &Scan<'_>, ack: &Ack) -> Row {
-        let mut row = Row::of(&job_done::TABLE)
+        let row = Row::of(&job_done::TABLE)
             .set(job_done::job_id, ack.job_id)
             .set(job_done::lease_token, lease.id(job_lease::lease_token))
             .set(job_done::finished_at, timestamp(self.now))
             .set(job_done::picked_at, timestamp(lease.time(job_lease::picked_at)))
             .set(job_done::lease_owner, self.owner);
-        if let Some(result) = ack.result {
-            row = row.set(job_done::result, result);
+        match ack.result {
+            Some(result) => row.set(job_done::result, result),
+            None => row,
         }
-        // Up to 0.3.0.
-        if self.done.has(job_done::outcome) {
-            row = row.set(job_done::state, "succeeded").set(job_done::outcome, "succeeded");
-        }
-        row
     }
 }
 

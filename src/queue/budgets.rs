@@ -11,7 +11,7 @@ use super::settle::Held;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, statement};
-use crate::error::{OrRaise, raise, required};
+use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use crate::shared::slots;
 use crate::table::{self, Moment, Row, Scan, Table};
@@ -159,8 +159,7 @@ fn fn_job_usage(
     p_usage: Option<Jsonb>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    answer::gated(|settings| {
-        needs_schema(settings);
+    answer::gated(|_| {
         let (job_id, owner) = (required("p_job_id", p_job_id), required("p_lease_owner", p_lease_owner));
         let usage = required("p_usage", p_usage).reader("p_usage").and_then(check_amounts);
         let (usage, now) = (usage.or_raise(), clock::now());
@@ -199,17 +198,6 @@ fn reserved_by(job_id: Uuid) -> Vec<Reserved> {
     let mut lease = Scan::by_id(&leases, &moment, c"job_lease_pkey", job_id);
     let texts = if lease.next() { lease.texts(job_lease::reserved) } else { Vec::new() };
     texts.iter().filter_map(|text| Reserved::parse(text)).collect()
-}
-
-/// Refuses where the schema has no budgets yet.
-pub fn needs_schema(settings: &Settings) {
-    if !settings.has_lanes {
-        raise(
-            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "this needs the schema of agentq 0.6.0",
-            "Run ALTER EXTENSION agentq UPDATE.",
-        )
-    }
 }
 
 fn check_period(period: &str) -> Result<&str, Refusal> {

@@ -33,7 +33,7 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
         changes.without("payload_json").reader("p_changes").and_then(check).or_raise();
         db::answer(|db| {
             let behind = match settle::seize(db, job_id) {
-                Found::Resting(_) if settings.has_policies && !db.run(&PARKED, &[job_id.into()]).is_empty() => raise(
+                Found::Resting(_) if !db.run(&PARKED, &[job_id.into()]).is_empty() => raise(
                     PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     format!("job {job_id} is parked, because nobody knows what became of it"),
                     "Find out, and say so with agentq.fn_job_reconcile.",

@@ -394,9 +394,9 @@ impl Claim<'_> {
         // Before the rules are read, so that a change of them waits for this claim, or is seen by it.
         let leases = Table::open(&job_lease::TABLE);
         let settings = Settings::current();
-        let newer = gates::rules_in_force(&settings);
+        let newer = gates::rules_in_force();
         let rules = newer.as_ref().unwrap_or(&settings.limits);
-        let newer = gates::budgets_in_force(&settings);
+        let newer = gates::budgets_in_force();
         let budgets = newer.as_ref().unwrap_or(&settings.budgets);
         let gated = !rules.is_empty() || !budgets.is_empty();
         let mut gates = gated.then(|| Gates::open(&leases, rules, budgets, &self.needed, self.now));
@@ -678,8 +678,7 @@ impl Found<'_, '_> {
     fn pass(&mut self, claim: &Claim<'_>, lane: &Lane, taken: &Taken, body: &Scan<'_>) -> Result<Passed, String> {
         let worker = claim.worker().own_keys();
         let Some(gates) = self.gates else {
-            let limits = if self.leases.has(job_lease::limits) { worker } else { Vec::new() };
-            return Ok(Passed { limits, ..Passed::default() });
+            return Ok(Passed { limits: worker, ..Passed::default() });
         };
         let wide = claim.worker().wide_keys(&lane.queue.queue, Some(&taken.place.job_kind));
         let mut keys: Vec<(String, u32)> = wide.into_iter().map(|key| (key, 1)).collect();

@@ -142,7 +142,7 @@ struct Letter {
     redriven_as: Option<Uuid>,
     job: Jsonb,
     replay_count: i32,
-    /// When the first job of its line was made; None: written by a former version.
+    /// When the first job of its line was made; None: somebody wrote the letter by hand.
     made_at: Option<Micros>,
 }
 

@@ -96,7 +96,7 @@ fn fn_job_enqueue(
         let payload = p_payload_json.unwrap_or_else(Jsonb::empty_object);
         check_signal("p_payload_json", payload, settings.payload_max_bytes).or_raise();
         let asked_at = p_scheduled_at.map(|at| check_schedule("scheduled_at", at.into_inner()).or_raise());
-        let options = p_options.map(|given| options(settings, given).or_raise());
+        let options = p_options.map(|given| options(given).or_raise());
         let (name, terms, unique) = options.unwrap_or_default();
         let queue = find_queue(settings, name.as_deref().unwrap_or(input::DEFAULT_QUEUE)).or_raise();
         check_unique(&unique, key, asked_at).or_raise();
@@ -189,17 +189,11 @@ fn earlier(db: &Db, unique: &Option<Unique>, job: &NewJob<'_>, key: &str, now: M
 }
 
 /// The queue named in the options, if any, the terms, and what is to become of an earlier job.
-fn options(settings: &Settings, options: Jsonb) -> Result<(Option<String>, Terms, Option<Unique>), Refusal> {
+fn options(options: Jsonb) -> Result<(Option<String>, Terms, Option<Unique>), Refusal> {
     let options = json::options(Some(options), &[&["queue", "unique"], terms::KEYS.as_slice()].concat())?;
     let queue = options.member("queue").hint("For example: p_options => '{\"queue\": \"mail\"}'.").text()?;
     let unique = options.member("unique").read(Unique::read)?;
-    if unique.is_some() && !settings.has_policies {
-        return Err(Refusal::new(
-            "the option \"unique\" needs the schema of agentq 0.5.0",
-            "Run ALTER EXTENSION agentq UPDATE.",
-        ));
-    }
-    Ok((queue.map(str::to_owned), Terms::read(settings, |key| Ok(options.member(key)))?, unique))
+    Ok((queue.map(str::to_owned), Terms::read(|key| Ok(options.member(key)))?, unique))
 }
 
 /// An id in its usual form, which the server reads too.

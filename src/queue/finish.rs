@@ -143,14 +143,13 @@ pub fn fail(job_id: Uuid, owner: &str, token: Option<Uuid>, failed: &Failed<'_>)
             chance: chance(),
         };
         let mut more = json!({"attempts": attempts, "max_attempts": held.max_attempts});
-        if settings.has_policies && failed.class.is_some() {
+        if failed.class.is_some() {
             more["error_class"] = json!(class.name);
             more["known_class"] = json!(class.known);
         }
         let mut after = retry::after(&failure, &policy_of(settings, held));
         // The server's own worker was taken down: as bad as a lease that expired.
         if class.name == WORKER_DIED
-            && settings.has_policies
             && matches!(after, After::Retry(_))
             && retry::is_poisonous(Facts::of(db, job_id).silent_before + 1, settings.max_crashes)
         {

@@ -47,21 +47,17 @@ pub fn count() -> Vec<Count> {
             add(key, 0, 1);
         }
     });
-    if settings.has_lanes {
-        let now = clock::now();
-        let mut spent = |counter: String, amount: i64| {
-            let is_counted = Counter::parse(&counter).and_then(|name| settings.budgets.counted(&name, now)).is_some();
-            if is_counted {
-                add(counter, amount, 0);
-            }
-        };
-        each(&budget_spent::TABLE, &moment, |row| {
-            spent(row.text(budget_spent::counter), row.long(budget_spent::amount))
-        });
-        each(&budget_use::TABLE, &moment, |row| spent(row.text(budget_use::counter), row.long(budget_use::amount)));
-        if crate::shared::is_preloaded() {
-            gauges::load(written_gauges(&moment).into_iter().collect(), now);
+    let now = clock::now();
+    let mut spent = |counter: String, amount: i64| {
+        let is_counted = Counter::parse(&counter).and_then(|name| settings.budgets.counted(&name, now)).is_some();
+        if is_counted {
+            add(counter, amount, 0);
         }
+    };
+    each(&budget_spent::TABLE, &moment, |row| spent(row.text(budget_spent::counter), row.long(budget_spent::amount)));
+    each(&budget_use::TABLE, &moment, |row| spent(row.text(budget_use::counter), row.long(budget_use::amount)));
+    if crate::shared::is_preloaded() {
+        gauges::load(written_gauges(&moment).into_iter().collect(), now);
     }
     counts.into_iter().map(|(key, count)| Count { key, ..count }).collect()
 }
@@ -151,15 +147,12 @@ impl<'a> Gates<'a> {
             return Gates { rules, budgets, now, counted: None };
         }
         // Nobody else holds a slot of these rules that is not to be seen yet.
-        let has_lanes = Settings::current().has_lanes;
         db::connect(|db| {
             db.run(&RULES_LOCK, &[]);
-            if has_lanes {
-                db.run(&BUDGETS_LOCK, &[]);
-            }
+            db.run(&BUDGETS_LOCK, &[]);
         });
         let counts = count().into_iter().map(|count| (count.key.clone(), count)).collect();
-        let gauges = if has_lanes { written_gauges(&Moment::latest()) } else { BTreeMap::default() };
+        let gauges = written_gauges(&Moment::latest());
         Gates { rules, budgets, now, counted: Some(Counted { counts, gauges, needed }) }
     }
 
@@ -341,8 +334,8 @@ pub fn blocked_keys(lanes: bool) -> Vec<String> {
 }
 
 /// The budgets in force, also in a transaction whose snapshot is older than they are.
-pub fn budgets_in_force(settings: &Settings) -> Option<Budgets> {
-    if !settings.has_lanes || !db::has_fixed_snapshot() {
+pub fn budgets_in_force() -> Option<Budgets> {
+    if !db::has_fixed_snapshot() {
         return None;
     }
     let mut budgets = Vec::new();
@@ -360,8 +353,8 @@ pub fn budgets_in_force(settings: &Settings) -> Option<Budgets> {
 }
 
 /// The rules in force, also in a transaction whose snapshot is older than they are.
-pub fn rules_in_force(settings: &Settings) -> Option<Rules> {
-    if !settings.has_policies || !db::has_fixed_snapshot() {
+pub fn rules_in_force() -> Option<Rules> {
+    if !db::has_fixed_snapshot() {
         return None;
     }
     let mut rules = Vec::new();

@@ -108,9 +108,6 @@ pub fn free(keys: &[String]) {
 
 /// Frees the slots of a lease that is about to be ended by a statement, and what it has reserved, if the job has one.
 pub fn free_lease_of(job_id: Uuid) {
-    if !Settings::current().has_policies {
-        return;
-    }
     let (leases, moment) = (Table::open(&job_lease::TABLE), Moment::now());
     let mut lease = Scan::by_id(&leases, &moment, c"job_lease_pkey", job_id);
     if lease.next() {
@@ -150,7 +147,6 @@ fn alone() {
 
 /// Changes rules or budgets, alone, and brings everything into line with them.
 pub fn change_rules(change: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
-    budgets::needs_schema(&Settings::current());
     alone();
     super::hints::stir();
     // Claims that do not know the rule yet are waited for, and those to come wait for it.
@@ -221,7 +217,7 @@ fn fn_limit_counted(p_key: Option<&str>) -> Option<i64> {
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_gauge(p_key: Option<&str>, p_weight: default!(Option<i32>, "1")) -> Option<Jsonb> {
     let (key, now, settings) = (p_key?, clock::now(), Settings::current());
-    if db::is_on_standby() || !settings.has_lanes {
+    if db::is_on_standby() {
         return None;
     }
     let rule = settings.limits.of(key)?;

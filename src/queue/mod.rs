@@ -16,7 +16,6 @@ pub mod deadlines;
 pub mod enqueue;
 pub mod filter;
 pub mod finish;
-pub mod former;
 pub mod gates;
 pub mod get;
 pub mod handlers;

@@ -52,7 +52,7 @@ impl NewJob<'_> {
         }
     }
 
-    fn row(&self, jobs: &Table, now: Micros, with: &With) -> Row {
+    fn row(&self, now: Micros, with: &With) -> Row {
         let row = Row::of(&job::TABLE)
             .set(job::job_id, with.id)
             .set(job::queue_id, self.queue.queue_id)
@@ -69,10 +69,6 @@ impl NewJob<'_> {
             .set(job::target_ref, self.target_ref)
             .set(job::payload_ref, self.payload_ref)
             .set(job::payload_json, self.payload);
-        // Up to 0.3.0.
-        if jobs.requires(job::updated_at) {
-            return row.set(job::updated_at, timestamp(now)).set(job::resting_state, "queued");
-        }
         self.terms.put(row)
     }
 }
@@ -103,7 +99,7 @@ impl With {
 pub fn write(jobs: &[NewJob<'_>], now: Micros, session_user: &str) {
     let table = Table::open(&job::TABLE);
     let with = With::of(jobs, session_user);
-    let rows: Vec<Row> = jobs.iter().zip(&with).map(|(job, with)| job.row(&table, now, with)).collect();
+    let rows: Vec<Row> = jobs.iter().zip(&with).map(|(job, with)| job.row(now, with)).collect();
     table.insert_all(&rows);
     let (mut ready, mut waiting, mut blocked) = (Vec::with_capacity(jobs.len()), Vec::new(), Vec::new());
     let mut places: Vec<Place> = jobs.iter().map(|job| job.place(now)).collect();

@@ -18,12 +18,6 @@ statement!(ENTER_READY, "sql/enter_ready.sql", [INT4OID, TEXTOID, INT4OID, TIMES
 statement!(ENTER_WAITING, "sql/enter_waiting.sql", [TIMESTAMPTZOID, UUIDOID]);
 statement!(TAKE_RESTING, "sql/take_resting.sql", [UUIDOID]);
 statement!(ENTER_BLOCKED, "sql/enter_blocked.sql", [UUIDOID, TEXTOID]);
-statement!(PROMOTE, "sql/promote.sql", [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID]);
-statement!(
-    PROMOTE_BEST,
-    "sql/promote_best.sql",
-    [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT4ARRAYOID, TEXTARRAYOID]
-);
 statement!(TAKE_DUE, "sql/take_due.sql", [TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID]);
 statement!(
     TAKE_BEST_DUE,
@@ -110,13 +104,9 @@ impl Place {
 
     /// The same job where it rests when it may run: in its own lane, or with all the others.
     fn at_home(&self) -> Place {
-        let settings = Settings::current();
-        let mut blocked_by = None;
-        if settings.has_lanes {
-            let (jobs, moment) = (Table::open(&job::TABLE), Moment::latest());
-            let mut body = Scan::by_id(&jobs, &moment, c"job_pkey", self.job_id);
-            blocked_by = if body.next() { lane_of(&body, self.queue_id) } else { None };
-        }
+        let (jobs, moment) = (Table::open(&job::TABLE), Moment::latest());
+        let mut body = Scan::by_id(&jobs, &moment, c"job_pkey", self.job_id);
+        let blocked_by = if body.next() { lane_of(&body, self.queue_id) } else { None };
         if blocked_by.is_some() {
             gates::count_first();
         }
@@ -224,9 +214,6 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
 /// Takes a job out of the blocked ones. With `wait`, a session that has it locked is waited for; without, it
 /// counts as not there.
 pub fn take_blocked(job_id: Uuid, wait: bool) -> Option<Place> {
-    if !Settings::current().has_policies {
-        return None;
-    }
     gates::count_first();
     let blocked = Table::open(&job_blocked::TABLE);
     loop {
@@ -292,17 +279,11 @@ fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due
     let (from_at, from_id) = (timestamp(from.at), Uuid::from_bytes(from.id));
     let look = reading.slots.is_none().then(|| reading.begin_look());
     let now_at = timestamp(now);
-    // Up to 0.5.0 no job had a lane of its own.
-    let has_lanes = Settings::current().has_lanes;
     let rows = match due.seen() {
-        Due::All(limit) => {
-            let statement = if has_lanes { &TAKE_DUE } else { &PROMOTE };
-            db.run(statement, &[from_at.into(), from_id.into(), now_at.into(), limit.into()])
-        }
+        Due::All(limit) => db.run(&TAKE_DUE, &[from_at.into(), from_id.into(), now_at.into(), limit.into()]),
         Due::Best(limit, queues, kinds) => {
-            let statement = if has_lanes { &TAKE_BEST_DUE } else { &PROMOTE_BEST };
             let args = [from_at.into(), from_id.into(), now_at.into(), limit.into(), queues.into(), kinds.into()];
-            db.run(statement, &args)
+            db.run(&TAKE_BEST_DUE, &args)
         }
     };
     let moved = rows.len();
@@ -312,14 +293,11 @@ fn promote(db: &Db, reading: &mut Reading, from: Position, now: Micros, due: Due
         rows.each(|row| {
             let place = Place::from_row(row, 1);
             place.left_waiting();
-            let requires = || row.get::<Vec<String>>(7).unwrap_or_default();
-            let lane =
-                has_lanes.then(|| lane::of(place.queue_id, &requires(), row.get::<String>(8).as_deref())).flatten();
-            due.push((Place { blocked_by: lane, ..place }, has_lanes && row.must(6)));
+            let requires = row.get::<Vec<String>>(7).unwrap_or_default();
+            let lane = lane::of(place.queue_id, &requires, row.get::<String>(8).as_deref());
+            due.push((Place { blocked_by: lane, ..place }, row.must(6)));
         });
-        if has_lanes {
-            write_ready(&due);
-        }
+        write_ready(&due);
         due.iter().for_each(|(place, _)| place.entered_ready(true));
         return moved;
     }

@@ -14,8 +14,6 @@ use agentq_core::{Refusal, input};
 use pgrx::prelude::*;
 
 statement!(QUEUE_SET, "sql/queue_set.sql", [TEXTOID, JSONBOID, TIMESTAMPTZOID]);
-statement!(QUEUE_KEEP, "sql/queue_keep.sql", [TEXTOID, JSONBOID, JSONBOID]);
-statement!(QUEUE_DURABLE, "sql/queue_durable.sql", [TEXTOID, JSONBOID, JSONBOID]);
 statement!(QUEUE_PAUSE, "sql/queue_pause.sql", [TEXTOID, BOOLOID, TEXTOID, TIMESTAMPTZOID]);
 
 #[pg_extern(security_definer)]
@@ -25,16 +23,7 @@ fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'"
     let options = p_options.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
     options.reader("p_options").and_then(check).or_raise();
     let now = timestamp(clock::now());
-    db::answer(|db| {
-        let mut answer: Jsonb = db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must(1);
-        // Columns that schemas of former versions do not have.
-        for (key, set) in [("keep_seconds", &QUEUE_KEEP), ("durable_claims", &QUEUE_DURABLE)] {
-            if options.has_key(key) {
-                answer = db.run(set, &[queue.into(), options.into(), answer.into()]).must(1);
-            }
-        }
-        answer
-    })
+    db::answer(|db| db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).must(1))
 }
 
 fn check(options: Reader<'_>) -> Result<(), Refusal> {

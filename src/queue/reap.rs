@@ -144,7 +144,7 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) -> bool 
         ..Ending::default()
     };
     let job_id = held.place.job_id;
-    let facts = if settings.has_policies { Facts::of(db, job_id) } else { Facts::default() };
+    let facts = Facts::of(db, job_id);
     if facts.external_effects {
         tell_unknown(db, held, error, now);
         if !held.cancel_requested {
@@ -163,10 +163,7 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) -> bool 
         chance: 0.0,
     };
     let mut after = retry::after(&failure, &policy_of(&settings, held));
-    if retry::is_poisonous(facts.silent_before + 1, settings.max_crashes)
-        && !held.cancel_requested
-        && settings.has_policies
-    {
+    if retry::is_poisonous(facts.silent_before + 1, settings.max_crashes) && !held.cancel_requested {
         after = After::DeadLetter(Reason::Poison);
     }
     if !matches!(after, After::Retry(_)) && !order::may_finish_now(db, job_id) {
@@ -187,7 +184,6 @@ fn recover(db: &Db, held: &Held, class: &str, error: &str, now: Micros) -> bool 
 }
 
 /// What decides the fate of a job whose holder fell silent.
-#[derive(Default)]
 pub struct Facts {
     external_effects: bool,
     /// Attempts in a row that ended in the same way.

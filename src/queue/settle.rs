@@ -8,7 +8,6 @@ use super::limits;
 use super::order;
 use super::place::{self, Place};
 use crate::base::clock::{Micros, timestamp};
-use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statement};
 use crate::events;
 use agentq_core::retry::Reason;
@@ -139,16 +138,13 @@ pub fn write_letter(db: &Db, job_id: Uuid, ending: &Ending<'_>, reason: Reason, 
     let letter = crate::base::ids::new_id();
     let error = ending.error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given");
     db.run(&DEAD_LETTER, &[letter.into(), job_id.into(), error.into(), moved_by.into(), timestamp(now).into()]);
-    // Up to 0.4.0 a letter had no details.
-    if Settings::current().has_policies {
-        let details = db.run(&LETTER_DETAILS, &[letter.into(), reason.name().into(), ending.error_class.into()]);
-        let pgrx::JsonB(details) = details.must(1);
-        let subject = job_id.to_string();
-        if reason == Reason::Poison {
-            events::emit(db, "job.poisoned", &subject, details.clone(), now);
-        }
-        events::emit(db, "job.dead_lettered", &subject, details, now);
+    let details = db.run(&LETTER_DETAILS, &[letter.into(), reason.name().into(), ending.error_class.into()]);
+    let pgrx::JsonB(details) = details.must(1);
+    let subject = job_id.to_string();
+    if reason == Reason::Poison {
+        events::emit(db, "job.poisoned", &subject, details.clone(), now);
     }
+    events::emit(db, "job.dead_lettered", &subject, details, now);
     letter
 }
 

@@ -101,7 +101,7 @@ pub fn read<'a>(settings: &Settings, id: Uuid, item: Item<'a>) -> Result<NewJob<
     terms::check_key(settings, queue, kind, key)?;
     let asked_at = given.member("scheduled_at").read(moment)?;
     let terms = match given.has_terms() {
-        true => Terms::read(settings, |key| given.term(key))?,
+        true => Terms::read(|key| given.term(key))?,
         false => Terms::default(),
     };
     terms.check(asked_at)?;

@@ -43,10 +43,7 @@ pub struct Terms {
 
 impl Terms {
     /// Reads them from options, or from a job of a batch; `get` finds what is there.
-    pub fn read<'a>(
-        settings: &Settings,
-        get: impl Fn(&'static str) -> Result<Member<'a>, Refusal>,
-    ) -> Result<Terms, Refusal> {
+    pub fn read<'a>(get: impl Fn(&'static str) -> Result<Member<'a>, Refusal>) -> Result<Terms, Refusal> {
         let fairness_key = get("fairness_key")?.hint("For example: {\"fairness_key\": \"tenant:42\"}.");
         let fairness_key = fairness_key.read(|key| limits::check_key(key.name(lane::LONGEST_FAIRNESS_KEY)?))?;
         let mut keys = get("limit_keys")?.read(limits::check_keys)?.unwrap_or_default();
@@ -59,7 +56,7 @@ impl Terms {
         let external_effects = get("external_effects")?
             .hint("With true, a job whose worker falls silent is parked until someone says what became of it.");
         let ordering_key = get("ordering_key")?.hint("For example: {\"ordering_key\": \"account:7\"}.");
-        let terms = Terms {
+        Ok(Terms {
             start_by: get("start_by")?.read(moment)?,
             finish_by: get("finish_by")?.read(moment)?,
             external_effects: external_effects.flag()?.unwrap_or(false),
@@ -71,21 +68,7 @@ impl Terms {
             requires: get("requires")?.read(required_capabilities)?.unwrap_or_default(),
             fairness_key,
             on_end: None,
-        };
-        let newer = terms.cost.is_some() || terms.fairness_key.is_some() || !terms.requires.is_empty() || weighted;
-        if newer && !settings.has_lanes {
-            return Err(Refusal::new(
-                "costs, fairness keys, required capabilities and weights need the schema of agentq 0.6.0",
-                "Run ALTER EXTENSION agentq UPDATE.",
-            ));
-        }
-        if terms != Terms::default() && !settings.has_policies {
-            return Err(Refusal::new(
-                "deadlines, external effects, limit keys and ordering keys need the schema of agentq 0.5.0",
-                "Run ALTER EXTENSION agentq UPDATE.",
-            ));
-        }
-        Ok(terms)
+        })
     }
 
     /// Refuses deadlines that cannot be met.

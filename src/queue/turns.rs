@@ -7,7 +7,6 @@
 use super::gates;
 use super::lane::Lane;
 use crate::base::clock::Micros;
-use crate::base::settings::Settings;
 use crate::db::{self, statement};
 use crate::shared::{is_preloaded, slots};
 use agentq_core::counters::{Order, Turn};
@@ -126,9 +125,6 @@ impl Turns<'_> {
 
     /// Whether jobs may wait in lanes of their own.
     fn are_there_any(&self) -> bool {
-        if !Settings::current().has_lanes {
-            return false;
-        }
         !slots::ensure(self.leases, gates::count) || slots::has_lanes()
     }
 

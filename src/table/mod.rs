@@ -99,9 +99,8 @@ pub struct Places {
     table: pg_sys::Oid,
     /// How many columns the table had when this was found out.
     columns: usize,
-    /// The number of each column in the table; None: this version of the schema does not have it.
-    numbers: Vec<Option<usize>>,
-    required: Vec<bool>,
+    /// The number of each column in the table, counted from 1.
+    numbers: Vec<usize>,
     short: Option<Short>,
 }
 
@@ -113,7 +112,7 @@ struct Short {
 }
 
 impl Short {
-    /// Up to the last column that every version has. None: not all of those behind it may be left out.
+    /// Up to the last column that new rows have. None: not all of those behind it may be left out.
     fn of(descriptor: pg_sys::TupleDesc, columns: usize) -> Option<Short> {
         // SAFETY: the descriptor is that of an open table; the copy is made where it outlives the transaction.
         unsafe {
@@ -167,19 +166,11 @@ impl Places {
             };
             attributes.iter().position(is_named)
         };
-        let found: Vec<Option<usize>> = layout.columns.iter().chain(layout.sometimes).map(find).collect();
-        let always = &found[..layout.columns.len()];
-        if always.contains(&None) {
-            names::other_version(layout.name)
-        }
-        let last = always.iter().flatten().max().map_or(0, |last| last + 1);
-        let places = Rc::new(Places {
-            table: id,
-            columns: attributes.len(),
-            short: Short::of(descriptor, last),
-            required: found.iter().map(|place| place.is_some_and(|place| attributes[place].attnotnull)).collect(),
-            numbers: found.into_iter().map(|place| place.map(|place| place + 1)).collect(),
-        });
+        let number = |name: &&str| find(name).map_or_else(|| names::other_version(layout.name), |place| place + 1);
+        let numbers: Vec<usize> = layout.columns.iter().chain(layout.rarely).map(number).collect();
+        let last = numbers[..layout.columns.len()].iter().max().copied().unwrap_or_default();
+        let places =
+            Rc::new(Places { table: id, columns: attributes.len(), short: Short::of(descriptor, last), numbers });
         PLACES.with_borrow_mut(|known| {
             known.retain(|places| places.table != id);
             known.push(Rc::clone(&places));
@@ -188,7 +179,7 @@ impl Places {
     }
 
     /// The number of a column, counted from 1.
-    fn number(&self, column: Column) -> Option<usize> {
+    fn number(&self, column: Column) -> usize {
         self.numbers[column.0]
     }
 }
@@ -218,16 +209,6 @@ impl Table {
     pub fn id(&self) -> pg_sys::Oid {
         // SAFETY: an open relation has an id.
         unsafe { (*self.relation).rd_id }
-    }
-
-    /// Whether the table refuses a row without this column, as that of another version may.
-    pub fn requires(&self, column: Column) -> bool {
-        self.places.required[column.0]
-    }
-
-    /// Whether the table has this column.
-    pub fn has(&self, column: Column) -> bool {
-        self.places.number(column).is_some()
     }
 
     /// Deletes the row on which the scan stands. With `wait`, a transaction that has it locked is

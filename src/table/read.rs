@@ -24,7 +24,7 @@ impl Reader {
     }
 
     fn datum(&self, column: Column) -> Option<pg_sys::Datum> {
-        let place = self.places.number(column)?;
+        let place = self.places.number(column);
         // SAFETY: the slot holds a row, and the column is one of its table's.
         unsafe {
             if usize::from((*self.slot).tts_nvalid as u16) < place {

@@ -11,27 +11,27 @@ pub struct Column(pub usize);
 pub struct Layout {
     pub name: &'static CStr,
     pub columns: &'static [&'static str],
-    /// Columns that not every version of the schema has.
-    pub sometimes: &'static [&'static str],
+    /// Columns that are NULL in nearly every new row, and stand behind all others: a row may end before them.
+    pub rarely: &'static [&'static str],
 }
 
 /// Declares the layout of a table as a module of its columns. They are looked for in the table
 /// itself when that is first opened.
 macro_rules! layout {
-    ($table:ident: $($column:ident),+ $(; sometimes $($sometimes:ident),+)?) => {
+    ($table:ident: $($column:ident),+ $(; rarely $($rarely:ident),+)?) => {
         #[allow(dead_code, non_camel_case_types, non_upper_case_globals, reason = "named as in SQL")]
         pub mod $table {
             use $crate::table::{Column, Layout};
-            enum Place { $($column,)+ $($($sometimes),+)? }
+            enum Place { $($column,)+ $($($rarely),+)? }
             $(pub const $column: Column = Column(Place::$column as usize);)+
-            $($(pub const $sometimes: Column = Column(Place::$sometimes as usize);)+)?
+            $($(pub const $rarely: Column = Column(Place::$rarely as usize);)+)?
             pub static TABLE: Layout = Layout {
                 name: match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($table), "\0").as_bytes()) {
                     Ok(terminated) => terminated,
                     Err(_) => panic!("a name has no NUL"),
                 },
                 columns: &[$(stringify!($column)),+],
-                sometimes: &[$($(stringify!($sometimes)),+)?],
+                rarely: &[$($(stringify!($rarely)),+)?],
             };
         }
     };
@@ -64,7 +64,7 @@ pub struct Row(Vec<Option<pg_sys::Datum>>);
 
 impl Row {
     pub fn of(layout: &Layout) -> Row {
-        Row(vec![None; layout.columns.len() + layout.sometimes.len()])
+        Row(vec![None; layout.columns.len() + layout.rarely.len()])
     }
 
     pub fn set(mut self, column: Column, value: impl IntoDatum) -> Self {

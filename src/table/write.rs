@@ -109,7 +109,7 @@ impl Writer {
                 let slot = &mut **slot;
                 std::slice::from_raw_parts_mut(slot.tts_isnull, (*descriptor).natts as usize).fill(true);
                 for (value, number) in row.values().iter().zip(&self.places.numbers) {
-                    if let (Some(value), Some(number)) = (value, number) {
+                    if let Some(value) = value {
                         *slot.tts_values.add(number - 1) = *value;
                         *slot.tts_isnull.add(number - 1) = false;
                     }
@@ -130,8 +130,7 @@ impl Writer {
 
     /// Whether all of the columns behind these are NULL in a row.
     fn ends_within(&self, row: &Row, columns: usize) -> bool {
-        let is_within = |number: &Option<usize>| number.is_none_or(|number| number <= columns);
-        row.values().iter().zip(&self.places.numbers).all(|(value, number)| value.is_none() || is_within(number))
+        row.values().iter().zip(&self.places.numbers).all(|(value, number)| value.is_none() || *number <= columns)
     }
 
     /// Whether a column that must not be NULL is.

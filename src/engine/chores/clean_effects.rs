@@ -22,10 +22,6 @@ pub static CHORE: Chore = Chore {
 thread_local!(static SWEPT_TO: Cell<[u8; 16]> = const { Cell::new([0; 16]) });
 
 fn run() -> Outcome {
-    // The tables are there since 0.7.0.
-    if !clean::is_possible() {
-        return Outcome::default();
-    }
     let from = Uuid::from_bytes(SWEPT_TO.get());
     let (removed, last) = clean::sweep(&Settings::current(), from, AT_MOST, clock::now());
     SWEPT_TO.set(last.map_or([0; 16], |id| *id.as_bytes()));

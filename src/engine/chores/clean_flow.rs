@@ -2,7 +2,6 @@
 
 use super::{Chore, Next, Outcome};
 use crate::base::clock;
-use crate::base::settings::Settings;
 use crate::db;
 use crate::flow::leftovers;
 
@@ -15,9 +14,6 @@ pub static CHORE: Chore = Chore {
 };
 
 fn run() -> Outcome {
-    if !Settings::current().has_flow {
-        return Outcome::default();
-    }
     let (rows, more) = db::connect(|db| leftovers::clean(db, clock::now()));
     Outcome { rows, next: if more { Next::AtOnce } else { Next::AsUsual } }
 }

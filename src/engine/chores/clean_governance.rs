@@ -3,8 +3,7 @@
 use super::{Chore, Next, Outcome};
 use crate::base::clock;
 use crate::base::settings::Settings;
-use crate::db;
-use crate::governance::{self, clean};
+use crate::governance::clean;
 
 /// Rows of each table that are removed in one transaction.
 const AT_MOST: i64 = 1_000;
@@ -18,10 +17,6 @@ pub static CHORE: Chore = Chore {
 };
 
 fn run() -> Outcome {
-    // The tables are there since 0.7.0.
-    if !db::connect(governance::is_there) {
-        return Outcome::default();
-    }
     let rows = clean::sweep(&Settings::current(), AT_MOST, clock::now());
     Outcome { rows, next: if rows >= AT_MOST { Next::AtOnce } else { Next::AsUsual } }
 }

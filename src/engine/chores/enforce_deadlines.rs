@@ -2,7 +2,6 @@
 
 use super::{Chore, Next, Outcome};
 use crate::base::clock;
-use crate::base::settings::Settings;
 use crate::queue::deadlines;
 
 /// Deadlines looked at in one transaction.
@@ -17,9 +16,6 @@ pub static CHORE: Chore = Chore {
 };
 
 fn run() -> Outcome {
-    if !Settings::current().has_policies {
-        return Outcome::default();
-    }
     let rows = deadlines::enforce(clock::now(), AT_MOST) as i64;
     Outcome { rows, next: if rows == AT_MOST { Next::AtOnce } else { Next::AsUsual } }
 }

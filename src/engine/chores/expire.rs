@@ -2,7 +2,6 @@
 
 use super::{Chore, Next, Outcome};
 use crate::base::clock::{self, timestamp};
-use crate::base::settings::Settings;
 use crate::db::{self, Statement, statement};
 
 statement!(EXPIRE_METRIC, "../sql/expire_metric.sql", [TIMESTAMPTZOID, INT8OID]);
@@ -26,15 +25,8 @@ pub static CHORE: Chore = Chore {
 
 fn run() -> Outcome {
     let now = timestamp(clock::now());
-    // Up to 0.4.0 keys were not throttled; up to 0.6.0 there were no actions and signals.
-    let settings = Settings::current();
-    let tables = match (settings.has_flow, settings.has_policies) {
-        (true, _) => &TABLES[..],
-        (_, true) => &TABLES[..2],
-        _ => &TABLES[..1],
-    };
     let gone: Vec<i64> =
-        db::connect(|db| tables.iter().map(|table| db.run(table, &[now.into(), AT_MOST.into()]).must(1)).collect());
+        db::connect(|db| TABLES.iter().map(|table| db.run(table, &[now.into(), AT_MOST.into()]).must(1)).collect());
     let more = gone.contains(&AT_MOST);
     Outcome { rows: gone.iter().sum(), next: if more { Next::AtOnce } else { Next::AsUsual } }
 }

@@ -16,9 +16,6 @@ pub static CHORE: Chore = Chore {
 
 fn run() -> Outcome {
     let settings = Settings::current();
-    if !settings.has_log {
-        return Outcome::default();
-    }
     let kept = db::connect(|db| partitions::keep(db, &settings, clock::now()));
     Outcome { rows: kept.changes, next: if kept.more { Next::AtOnce } else { Next::AsUsual } }
 }

@@ -14,10 +14,6 @@ pub static CHORE: Chore = Chore {
 };
 
 fn run() -> Outcome {
-    let settings = Settings::current();
-    if !settings.has_flow {
-        return Outcome::default();
-    }
-    let (rows, more) = tend::once(clock::now(), settings.keep_seconds);
+    let (rows, more) = tend::once(clock::now(), Settings::current().keep_seconds);
     Outcome { rows, next: if more { Next::AtOnce } else { Next::AsUsual } }
 }

@@ -18,9 +18,6 @@ pub static CHORE: Chore = Chore {
 
 fn run() -> Outcome {
     let settings = Settings::current();
-    if !settings.has_lanes {
-        return Outcome::default();
-    }
     let now = clock::now();
     db::connect(|db| {
         let mut told = 0;

@@ -7,15 +7,9 @@ use crate::queue::finish::youngest_id;
 use agentq_core::config;
 use pgrx::Uuid;
 
-statement!(HAS_EFFECTS, "sql/has_effects.sql", []);
 statement!(EFFECTS_CLEAN, "sql/effects_clean.sql", [UUIDOID, UUIDOID, INT8OID, TIMESTAMPTZOID]);
 statement!(CHAINS_CLEAN, "sql/chains_clean.sql", [UUIDOID, INT8OID, TIMESTAMPTZOID]);
 statement!(DRIFT_CLEAN, "sql/drift_clean.sql", [UUIDOID, INT8OID, TIMESTAMPTZOID]);
-
-/// Whether the schema has effects.
-pub fn is_possible() -> bool {
-    db::connect(|db| db.run(&HAS_EFFECTS, &[]).must(1))
-}
 
 /// Removes what is too old among the next `limit` effects from `from` on. Says how many rows went, and where to go on;
 /// None: all have been looked at.

@@ -1,1 +1,0 @@
-SELECT to_regclass('agentq.effect_drift') IS NOT NULL

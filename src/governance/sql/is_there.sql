@@ -1,1 +1,0 @@
-SELECT to_regclass('agentq.event_cursor') IS NOT NULL
