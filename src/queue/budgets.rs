@@ -42,7 +42,7 @@ pub fn check_amounts(at: Reader<'_>) -> Result<Map<String, Value>, Refusal> {
     }
     let mut amounts = Map::new();
     for (unit, amount) in at.members()? {
-        check_unit(unit)?;
+        check_unit(unit).map_err(|refusal| amount.told(refusal))?;
         let amount = amount.hint(hint);
         amount.number(0.0..=LARGEST)?;
         amounts.insert(unit.to_owned(), amount.value()?);

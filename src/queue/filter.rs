@@ -27,7 +27,7 @@ pub fn check(filter: Reader<'_>) -> Result<(), Refusal> {
         match key {
             "moved_after" | "moved_before" => moment(at).map(drop)?,
             "job_ids" => {
-                at.list(0..=MOST_IDS)?.try_for_each(|id| id.parsed("the id of a job", parse_id).map(drop))?;
+                at.list("ids", 0..=MOST_IDS)?.try_for_each(|id| id.parsed("the id of a job", parse_id).map(drop))?;
             }
             _ => at.hint("Texts are compared as they are.").text().map(drop)?,
         }

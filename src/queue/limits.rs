@@ -51,11 +51,12 @@ pub fn check_keys(at: Reader<'_>) -> Result<Vec<(String, u32)>, Refusal> {
         for (key, weight) in at.members()? {
             let weight =
                 weight.hint("It says how much of a rate the job takes, such as the tokens it is expected to use.");
-            keys.push((check_key(key)?, weight.whole(1..=i32::MAX)? as u32));
+            let key = check_key(key).map_err(|refusal| weight.told(refusal))?;
+            keys.push((key, weight.whole(1..=i32::MAX)? as u32));
         }
     } else {
-        for key in at.list(0..=MOST_KEYS).map_err(|_| wrong())? {
-            keys.push((check_key(key.text()?)?, 1));
+        for key in at.list("texts", 0..=MOST_KEYS).map_err(|_| wrong())? {
+            keys.push((check_key(key.text()?).map_err(|refusal| key.told(refusal))?, 1));
         }
     }
     keys.sort();

@@ -172,7 +172,7 @@ fn checked(policy: Reader<'_>) -> Result<Value, Refusal> {
     }
     policy.member("backoff").word(&BACKOFFS)?;
     policy.member("delays").hint("Give it a list of numbers of seconds, such as [30, 120, 600].").read(|delays| {
-        delays.list(1..=MOST_DELAYS)?.try_for_each(|delay| delay.number(0.0..=LONGEST_WAIT).map(drop))
+        delays.list("numbers", 1..=MOST_DELAYS)?.try_for_each(|delay| delay.number(0.0..=LONGEST_WAIT).map(drop))
     })?;
     let key_wanted = policy.member("requires_idempotency_key");
     key_wanted.hint("With true, a job without a key of its own is refused.").flag()?;
@@ -187,5 +187,5 @@ fn checked(policy: Reader<'_>) -> Result<Value, Refusal> {
 
 fn classes(at: Member<'_>) -> Result<Option<Vec<String>>, Refusal> {
     at.hint("Give it a list of names of error classes, such as [\"timeout\"].")
-        .read(|names| names.list(0..=MOST_CLASSES)?.map(|name| name.text().map(normal)).collect())
+        .read(|names| names.list("names", 0..=MOST_CLASSES)?.map(|name| name.text().map(normal)).collect())
 }

@@ -45,7 +45,9 @@ impl Terms {
     /// Reads them from options, or from a job of a batch; `get` finds what is there.
     pub fn read<'a>(get: impl Fn(&'static str) -> Result<Member<'a>, Refusal>) -> Result<Terms, Refusal> {
         let fairness_key = get("fairness_key")?.hint("For example: {\"fairness_key\": \"tenant:42\"}.");
-        let fairness_key = fairness_key.read(|key| limits::check_key(key.name(lane::LONGEST_FAIRNESS_KEY)?))?;
+        let fairness_key = fairness_key.read(|key| {
+            limits::check_key(key.name(lane::LONGEST_FAIRNESS_KEY)?).map_err(|refusal| key.told(refusal))
+        })?;
         let mut keys = get("limit_keys")?.read(limits::check_keys)?.unwrap_or_default();
         // Who takes turns by a key is also limited by it.
         if let Some(key) = fairness_key.as_ref().filter(|key| !keys.iter().any(|(other, _)| other == *key)) {
@@ -133,7 +135,7 @@ impl Terms {
 pub fn capabilities(at: Reader<'_>) -> Result<Vec<String>, Refusal> {
     let at = at.hint("Give a list of names without commas and |, as in [\"gpu\", \"browser\"].");
     let mut names = Vec::new();
-    for name in at.list(0..=MOST_CAPABILITIES)? {
+    for name in at.list("names", 0..=MOST_CAPABILITIES)? {
         let text = name.name(lane::LONGEST_NEEDS)?;
         if text.contains([',', '|']) {
             return Err(name.must_be("a name without commas and |"));

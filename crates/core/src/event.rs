@@ -38,7 +38,9 @@ impl Filter {
 /// A list of texts, each of which says something.
 fn texts(options: &Reader<'_>, key: &str) -> Result<Option<Vec<String>>, Refusal> {
     let list = options.member(key).hint("Write it as in [\"one\", \"two\"].");
-    list.read(|list| list.list(0..=MOST_TAGS)?.map(|text| text.name(LONGEST_NAME).map(str::to_owned)).collect())
+    list.read(|list| {
+        list.list("texts", 0..=MOST_TAGS)?.map(|text| text.name(LONGEST_NAME).map(str::to_owned)).collect()
+    })
 }
 
 impl Options {
@@ -64,7 +66,10 @@ impl Filter {
     pub fn read(options: &Reader<'_>) -> Result<Filter, Refusal> {
         options.object(&["kinds", "purposes", "subject", "mission"])?;
         let purposes = options.member("purposes").read(|purposes| {
-            purposes.list(0..=MOST_TAGS)?.map(|purpose| purpose.word(&PURPOSES).map(str::to_owned)).collect()
+            purposes
+                .list("purposes", 0..=MOST_TAGS)?
+                .map(|purpose| purpose.word(&PURPOSES).map(str::to_owned))
+                .collect()
         });
         Ok(Filter {
             kinds: texts(options, "kinds")?,

@@ -93,6 +93,9 @@ impl Item<'_> {
     }
 }
 
+/// An object without members.
+pub const EMPTY: Item<'static> = Item::Container(&OBJECT.to_ne_bytes());
+
 /// The value is larger than the server's form allows.
 #[derive(Debug, PartialEq)]
 pub struct TooLarge;

@@ -91,7 +91,7 @@ impl AutoApprove {
         let at = Reader::open(AUTO_APPROVE, value)?;
         at.object(&["enabled", "allowed_step_kinds", "max_risk", "sources"])?;
         let sources = at.member("sources").read(|sources| {
-            sources.list(0..=MOST_GLOBS)?.map(|source| source.word(&SOURCES).map(str::to_owned)).collect()
+            sources.list("sources", 0..=MOST_GLOBS)?.map(|source| source.word(&SOURCES).map(str::to_owned)).collect()
         })?;
         Ok(AutoApprove {
             enabled: at.member("enabled").flag()?.unwrap_or(false),

@@ -65,7 +65,7 @@ impl Matrix {
     pub fn read(value: Item<'_>) -> Result<Matrix, Refusal> {
         let at = Reader::open(REACTION_MATRIX, value)?;
         let at = at.hint("Join patterns: type and source may be lists, and * stands for anything.");
-        let items = at.list(0..=MOST_PATTERNS)?;
+        let items = at.list("patterns", 0..=MOST_PATTERNS)?;
         let mut patterns: Vec<Pattern> = Vec::with_capacity(items.len());
         for item in items {
             let pattern = Pattern::read(&item)?;

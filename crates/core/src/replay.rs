@@ -71,7 +71,7 @@ pub struct Plan {
 fn names<'a>(checkpoint: Option<Item<'a>>, key: &str) -> Vec<&'a str> {
     let list = checkpoint.and_then(|item| Reader::at("the checkpoint", item).member(key).reader());
     let list = list.filter(Reader::is_list);
-    let names = list.iter().filter_map(|list| list.list(0..=usize::MAX).ok()).flatten();
+    let names = list.iter().filter_map(|list| list.elements().ok()).flatten();
     names.filter_map(|name| name.text().ok()).collect()
 }
 

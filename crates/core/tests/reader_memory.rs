@@ -76,7 +76,7 @@ fn looking_through_a_document_takes_no_memory() {
         let bytes = repeated(&part, 50_000);
         let (read, memory) = measured(|| {
             let root = Reader::open("p", Container::new(&bytes).item())?;
-            Ok::<_, Refusal>(root.list(0..=200_000)?.filter(|item| item.flag().is_ok()).count())
+            Ok::<_, Refusal>(root.elements()?.filter(|item| item.flag().is_ok()).count())
         });
         assert_eq!(read, Ok(0));
         assert!(memory < 10_000, "{memory} bytes for {} of {part}", bytes.len());

@@ -221,7 +221,7 @@ fn read(settings: &Settings, job_id: Uuid, effects: Jsonb) -> Result<Vec<Asked>,
         ));
     }
     let mut keyless: HashMap<String, usize> = HashMap::new();
-    list.list(0..=LARGEST_PLAN)?.map(|effect| one(settings, job_id, &effect, &mut keyless)).collect()
+    list.list("effects", 0..=LARGEST_PLAN)?.map(|effect| one(settings, job_id, &effect, &mut keyless)).collect()
 }
 
 fn one(

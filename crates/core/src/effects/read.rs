@@ -110,8 +110,11 @@ fn compensation(name: &str, at: Reader<'_>) -> Result<Compensation, Refusal> {
 /// The list `produces`: sorted, each type once.
 fn effects(at: &Reader<'_>) -> Result<Vec<String>, Refusal> {
     let list = at.member("produces").hint("For example: [\"hotel_booking.book\"].");
-    let types = list
-        .read(|list| list.list(0..=MOST_EFFECTS)?.map(|effect| effect.name(LONGEST_NAME).map(str::to_owned)).collect());
+    let types = list.read(|list| {
+        list.list("types of effects", 0..=MOST_EFFECTS)?
+            .map(|effect| effect.name(LONGEST_NAME).map(str::to_owned))
+            .collect()
+    });
     let mut types: Vec<String> = types?.unwrap_or_default();
     types.sort();
     types.dedup();

@@ -152,7 +152,7 @@ proptest! {
         let refused = [
             at.map().err(), at.text().err(), at.name(20).err(), at.flag().err(), at.whole(0..=9).err(),
             at.number(0.0..=1.0).err(), at.word(&["a", "b"]).err(), at.names(3, 5).err(),
-            at.list(1..=3).err(), at.value().err(), at.object(&["a"]).err(),
+            at.list("names", 1..=3).err(), at.elements().err(), at.value().err(), at.object(&["a"]).err(),
         ];
         for refusal in refused.into_iter().flatten() {
             prop_assert!(refusal.message.starts_with("p_options"), "{}", refusal);
@@ -165,7 +165,7 @@ proptest! {
         }
         prop_assert_eq!(at.number(f64::MIN..=f64::MAX).ok(), value.as_f64());
         prop_assert_eq!(at.is_object(), value.is_object());
-        prop_assert_eq!(at.list(0..=usize::MAX).ok().map(|list| list.len()), value.as_array().map(Vec::len));
+        prop_assert_eq!(at.elements().ok().map(|list| list.len()), value.as_array().map(Vec::len));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn each_reference<'a>(
     if at.is_object() {
         return at.members()?.try_for_each(|(_, member)| each_reference(&member, each));
     }
-    at.list(0..=usize::MAX)?.try_for_each(|item| each_reference(&item, each))
+    at.elements()?.try_for_each(|item| each_reference(&item, each))
 }
 
 fn has_reference(item: Item<'_>) -> bool {

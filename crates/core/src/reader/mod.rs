@@ -27,9 +27,6 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-/// An object without members.
-const EMPTY: Item<'static> = Item::Container(&0x2000_0000_u32.to_ne_bytes());
-
 /// A value, and where it stands in what was handed in.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
@@ -60,7 +57,7 @@ impl<'a> Reader<'a> {
 
     /// An object without members, in place of one that was not given.
     pub fn empty(name: &'a str) -> Reader<'a> {
-        Reader::at(name, EMPTY)
+        Reader::at(name, jsonb::EMPTY)
     }
 
     /// What a refusal of this value advises.
@@ -186,14 +183,28 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// The elements of a list of such a length.
-    pub fn list(&self, lengths: RangeInclusive<usize>) -> Result<impl ExactSizeIterator<Item = Reader<'a>>, Refusal> {
-        let list = self.container().filter(Container::is_array);
-        let list = list.filter(|list| lengths.contains(&list.len())).ok_or_else(|| self.must_be(&length(&lengths)))?;
+    /// The elements of a list, however many they are.
+    pub fn elements(&self) -> Result<impl ExactSizeIterator<Item = Reader<'a>>, Refusal> {
+        let list = self.container().filter(Container::is_array).ok_or_else(|| self.must_be("a list"))?;
         Ok(list.elements().enumerate().map(|(number, item)| {
             let element = self.part(format!("{}[{number}]", self.path), item);
             Reader { hint: self.hint, ..element }
         }))
+    }
+
+    /// The elements of a list of such a length; `of` says what they are.
+    pub fn list(
+        &self,
+        of: &str,
+        lengths: RangeInclusive<usize>,
+    ) -> Result<impl ExactSizeIterator<Item = Reader<'a>>, Refusal> {
+        let (least, most) = (*lengths.start(), *lengths.end());
+        let wanted = || match least {
+            0 => self.must_be(&format!("a list of at most {most} {of}")),
+            least => self.must_be(&format!("a list of {least} to {most} {of}")),
+        };
+        let fits = self.container().is_some_and(|list| list.is_array() && lengths.contains(&list.len()));
+        if fits { self.elements() } else { Err(wanted()) }
     }
 
     /// A text, empty or not.
@@ -222,7 +233,7 @@ impl<'a> Reader<'a> {
         if !self.is_list() {
             return Err(self.must_be("a text or a list of texts"));
         }
-        self.list(0..=most)?.map(|name| name.name(longest).map(str::to_owned)).collect()
+        self.list("texts", 0..=most)?.map(|name| name.name(longest).map(str::to_owned)).collect()
     }
 
     pub fn flag(&self) -> Result<bool, Refusal> {
@@ -279,13 +290,4 @@ impl<'a> Reader<'a> {
 pub(crate) fn document(value: &Value) -> Item<'static> {
     let bytes = jsonb::from_value(value).expect("it is small");
     Container::new(bytes.leak()).item()
-}
-
-fn length(lengths: &RangeInclusive<usize>) -> String {
-    match (*lengths.start(), *lengths.end()) {
-        (0, usize::MAX) => "a list".to_owned(),
-        (0, most) => format!("a list of at most {most}"),
-        (least, usize::MAX) => format!("a list of at least {least}"),
-        (least, most) => format!("a list of {least} to {most}"),
-    }
 }

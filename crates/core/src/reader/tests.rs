@@ -14,7 +14,7 @@ fn what_does_not_fit_is_named_by_its_path() {
     for key in ["c", "d"] {
         assert_eq!(root.needed(key).text().unwrap_err().message, format!("p_options.{key} must be a text, not null"));
     }
-    let items: Vec<Reader<'_>> = root.member("a").reader().unwrap().list(1..=9).unwrap().collect();
+    let items: Vec<Reader<'_>> = root.member("a").reader().unwrap().list("objects", 1..=9).unwrap().collect();
     let refusal = items[0].member("b").whole(0..=5).unwrap_err();
     assert_eq!(refusal.message, "p_options.a[0].b must be a whole number from 0 to 5, not \"x\"");
     assert_eq!(refusal.hint, "Give p_options.a[0].b a whole number from 0 to 5, or leave it out.");
@@ -48,7 +48,7 @@ fn what_may_be_carried_by_a_job_or_is_secret_is_not_shown() {
     let refusal = options.member("lease_token").secret().parsed("a uuid", |_| None::<()>).unwrap_err();
     assert_eq!(refusal.message, "p_options.lease_token must be a uuid, not this");
     let list = options.member("list").secret().reader().unwrap();
-    assert!(list.list(0..=9).unwrap().all(|item| !item.flag().unwrap_err().message.contains("hush")));
+    assert!(list.elements().unwrap().all(|item| !item.flag().unwrap_err().message.contains("hush")));
 }
 
 #[test]
@@ -72,11 +72,12 @@ fn words_and_lists_say_what_they_accept() {
     let refusal = mode.word(&["now", "never"]).unwrap_err();
     assert_eq!(refusal.message, "p_options must be one of now, never, not \"soon\"");
     assert_eq!(refusal.hint, "Use one of: now, never.");
-    for (lengths, words) in [(1..=3, "a list of 1 to 3"), (0..=3, "a list of at most 3"), (0..=usize::MAX, "a list")] {
-        let refusal = mode.list(lengths).err().unwrap();
+    for (lengths, words) in [(1..=3, "a list of 1 to 3 names"), (0..=3, "a list of at most 3 names")] {
+        let refusal = mode.list("names", lengths).err().unwrap();
         assert_eq!(refusal.message, format!("p_options must be {words}, not \"soon\""));
     }
-    assert!(at(json!([1, 2, 3, 4])).list(1..=3).is_err());
+    assert_eq!(mode.elements().err().unwrap().message, "p_options must be a list, not \"soon\"");
+    assert!(at(json!([1, 2, 3, 4])).list("numbers", 1..=3).is_err());
     assert_eq!(at(json!(["a", " "])).names(3, 9).unwrap_err().message.split(" must").next(), Some("p_options[1]"));
 }
 
@@ -120,7 +121,7 @@ fn many_small_objects_are_looked_through_and_not_parsed() {
     let members: Vec<Value> = (0..100_000).map(|n| json!({"a": n})).collect();
     let item = document(&json!(members));
     let root = Reader::open("p", item).unwrap();
-    assert_eq!(root.list(0..=usize::MAX).unwrap().len(), 100_000);
+    assert_eq!(root.elements().unwrap().len(), 100_000);
     let refusal = root.value().unwrap_err();
     assert!(refusal.message.contains("when it is parsed") && !refusal.hint.is_empty(), "{refusal}");
     // What fits into a payload of the default size is parsed, whatever it is.

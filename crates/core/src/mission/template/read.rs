@@ -49,7 +49,7 @@ pub fn template<'a>(
     let sequential = at.member("sequential").flag()?.unwrap_or(false);
     let mut steps: Vec<Step<'a>> = Vec::with_capacity(names.len());
     let mut branches: Vec<Branch> = Vec::new();
-    for (number, at) in list.list(1..=MOST_STEPS)?.enumerate() {
+    for (number, at) in list.elements()?.enumerate() {
         let reading = Reading { at: &at, number, names: &names, outside, depth, sequential };
         steps.push(reading.step(total, &mut branches)?);
     }
@@ -80,7 +80,7 @@ fn list<'a>(at: &Reader<'a>, total: &mut usize) -> Result<Reader<'a>, Refusal> {
         let problem = format!("{} must be a list of steps", at.inside("steps"));
         Refusal::new(problem, "For example: [{\"kind\": \"draft\"}].")
     })?;
-    let count = list.list(0..=usize::MAX)?.len();
+    let count = list.elements()?.len();
     if count == 0 {
         return Err(list.refuse("there is no step", "A mission has at least one step."));
     }
@@ -97,7 +97,7 @@ fn list<'a>(at: &Reader<'a>, total: &mut usize) -> Result<Reader<'a>, Refusal> {
 /// The names of the steps, with their numbers; a step without a name is step_<number>, counted from 1.
 fn names(list: &Reader<'_>) -> Result<HashMap<String, usize>, Refusal> {
     let mut names = HashMap::new();
-    for (number, step) in list.list(1..=MOST_STEPS)?.enumerate() {
+    for (number, step) in list.elements()?.enumerate() {
         let at = step.member("name").hint("Name the step.").reader();
         let name = at.as_ref().map(|name| name.name(LONGEST_NAME)).transpose()?;
         let name = name.map_or_else(|| format!("step_{}", number + 1), str::to_owned);

@@ -50,7 +50,7 @@ impl Spec {
         let text = |key: &str| at.member(key).text().ok().flatten().map(str::to_owned);
         let mission = at.member("mission").reader().filter(Reader::is_object);
         let reads = at.member("reads").reader().filter(Reader::is_list);
-        let reads = reads.iter().filter_map(|reads| reads.list(0..=usize::MAX).ok()).flatten();
+        let reads = reads.iter().filter_map(|reads| reads.elements().ok()).flatten();
         Spec {
             when: text("when"),
             for_each: text("for_each"),

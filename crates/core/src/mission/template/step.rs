@@ -222,7 +222,7 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
         }
         let mut parents: Vec<Parent> = Vec::new();
         let mut seen = BTreeSet::new();
-        for at in at.list(0..=usize::MAX)? {
+        for at in at.elements()? {
             let (name, required) = dependency(&at)?;
             let step = self.find(&at, name)?;
             if step == self.number {
