@@ -9,6 +9,7 @@ use crate::base::clock::Micros;
 use crate::error::raise;
 use agentq_core::Refusal;
 use agentq_core::jsonb::{self, Container, Item};
+use agentq_core::reader::{Bounds, Reader};
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
 use pgrx::nullable::Nullable;
 use pgrx::pgrx_sql_entity_graph::metadata::{
@@ -21,11 +22,9 @@ use std::cell::RefCell;
 use std::ffi::CStr;
 
 /// A jsonb value as the server holds it, detoasted.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Jsonb(pg_sys::Datum);
 
-/// As large as the largest payload that can be set.
-const LARGEST_READ: usize = 67_108_864;
 const OBJECT_FLAG: u32 = 0x2000_0000;
 const ARRAY_FLAG: u32 = 0x4000_0000;
 const SCALAR_FLAG: u32 = 0x1000_0000;
@@ -70,24 +69,21 @@ impl Jsonb {
         })
     }
 
-    /// Reads it into Rust. What the server can store and Rust cannot read (numbers beyond 1e308,
-    /// more than 128 levels), or should not (it becomes several times as large), is refused.
+    /// Opens it for reading, where it stands. What the server can store and Rust cannot read (numbers
+    /// beyond 1e308, 128 levels), or should not (tens of megabytes), is refused.
+    pub fn reader(self, what: &str) -> Result<Reader<'_>, Refusal> {
+        Reader::open(what, self.item())
+    }
+
+    /// Reads it into Rust, for what is changed or kept there. What `reader` refuses is refused, and
+    /// what would take more than ten times its size.
     pub fn parse(self, what: &str) -> Result<Value, Refusal> {
-        if self.size() > LARGEST_READ {
-            return Err(Refusal::new(
-                format!("{what} is {} bytes, more than the {LARGEST_READ} that are read", self.size()),
-                "Keep data where it belongs, and point at it.",
-            ));
-        }
-        // SAFETY: `self` always holds a valid jsonb datum, and its text is valid UTF-8.
-        let text = unsafe { direct_function_call::<&CStr>(pg_sys::jsonb_out, &[Some(self.0)]) };
-        let text = text.map(CStr::to_bytes).unwrap_or_default();
-        serde_json::from_slice(text).map_err(|error| {
-            Refusal::new(
-                format!("{what} cannot be read: {error}"),
-                "Use numbers below 1e308 and at most 128 levels of nesting.",
-            )
-        })
+        Bounds::DOCUMENT.parse(what, self.item())
+    }
+
+    /// Its value, as long as it lives.
+    pub fn item<'a>(self) -> Item<'a> {
+        self.container().item()
     }
 
     /// Its size in bytes, as the server stores it uncompressed.
@@ -145,6 +141,13 @@ impl Jsonb {
         // SAFETY: called while connected; jsonb is a varlena passed by reference.
         Self(unsafe { pg_sys::SPI_datumTransfer(self.0, false, -1) })
     }
+}
+
+/// The options of a call: an object with no other keys than these. NULL has none.
+pub fn options<'a>(options: Option<Jsonb>, accepted: &[&str]) -> Result<Reader<'a>, Refusal> {
+    let options = options.map_or_else(|| Ok(Reader::empty("p_options")), |options| options.reader("p_options"))?;
+    options.object(accepted)?;
+    Ok(options)
 }
 
 /// An object in the server's binary form.

@@ -2,6 +2,7 @@
 
 use crate::json;
 use agentq_core::Refusal;
+use agentq_core::reader::Reader;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
@@ -62,15 +63,11 @@ pub fn check_moment(what: &str, at: Micros) -> Result<Micros, Refusal> {
     Ok(at)
 }
 
-/// A moment in a JSON text, read as the server reads it, and refused rather than raised.
-pub fn parse_moment(what: &str, text: &str) -> Result<Micros, Refusal> {
-    let at = json::parse_timestamp(text).ok_or_else(|| {
-        Refusal::new(
-            format!("{what} \"{}\" is not a timestamp", agentq_core::error::shown(text)),
-            "Write it as in 2030-01-31T12:00:00Z.",
-        )
-    })?;
-    check_moment(what, at.into_inner())
+/// A moment in JSON, read as the server reads it, and refused rather than raised.
+pub fn parse_moment(at: Reader<'_>) -> Result<Micros, Refusal> {
+    let at = at.hint("Write it as in 2030-01-31T12:00:00Z.");
+    let moment = at.parsed("a timestamp", json::parse_timestamp)?;
+    check_moment(at.path(), moment.into_inner())
 }
 
 /// The moment that lies an age before now.

@@ -23,7 +23,7 @@ pub fn find(name: &str) -> Result<&'static Key, Refusal> {
 /// What the CHECK on `config` asks: is this a key, and does it accept this value?
 #[pg_extern(immutable, strict, parallel_safe)]
 fn fn_config_accepts(p_key: &str, p_value: Jsonb) -> bool {
-    find(p_key).is_ok_and(|key| key.check(p_value.parse(p_key).ok().as_ref()).is_ok())
+    find(p_key).is_ok_and(|key| key.check(p_value.reader(p_key).ok()).is_ok())
 }
 
 #[pg_extern(immutable, parallel_safe)]
@@ -46,7 +46,7 @@ fn fn_config_get(p_key: Option<&str>) -> Jsonb {
 fn fn_config_set(p_key: Option<&str>, p_value: Option<Jsonb>) -> Jsonb {
     let key = find(required("p_key", p_key)).or_raise();
     let value = required("p_value", p_value);
-    key.check(value.parse("p_value").ok().as_ref()).or_raise();
+    key.check(value.reader("p_value").ok()).or_raise();
     let now = super::clock::timestamp(super::clock::now());
     let by = db::session_user();
     let args = [key.name.into(), value.into(), now.into(), key.description.into(), by.into()];

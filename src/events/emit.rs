@@ -155,7 +155,7 @@ pub fn id(what: &str, text: Option<&str>) -> Result<Option<Uuid>, Refusal> {
     let Some(text) = text else { return Ok(None) };
     let id = uuid::Uuid::parse_str(text).map_err(|_| {
         Refusal::new(
-            format!("{what} must be a uuid, but is \"{}\"", agentq_core::error::shown(text)),
+            format!("p_options.{what} must be a uuid, not \"{}\"", agentq_core::error::shown(text)),
             "Use the id as agentq answers it, such as 0190c1d2-0000-7000-8000-000000000001.",
         )
     })?;
@@ -170,7 +170,7 @@ fn check_payload(value: Jsonb, limit: i64) -> Result<(), Refusal> {
         return Err(payload::refuse_too_large("p_payload", value.size(), limit, PAYLOAD_MAX_BYTES));
     }
     // Whoever reads the log must be able to read it.
-    value.parse("p_payload").map(|_| ())
+    value.reader("p_payload").map(drop)
 }
 
 #[pg_extern(security_definer)]
@@ -187,7 +187,7 @@ fn fn_event_emit(
     check_payload(payload, Settings::current().payload_max_bytes).or_raise();
     let options = match p_options {
         None => Options::default(),
-        Some(options) => options.parse("p_options").and_then(|options| Options::read(&options)).or_raise(),
+        Some(options) => options.reader("p_options").and_then(|options| Options::read(&options)).or_raise(),
     };
     let (correlation_id, mission_id) = (options.correlation_id.as_deref(), options.mission_id.as_deref());
     let event = Event::of(kind, subject, payload)

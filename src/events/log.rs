@@ -6,9 +6,9 @@
 use crate::base::clock::Micros;
 use crate::db::{Db, statements};
 use crate::json::Jsonb;
+use agentq_core::reader::Reader;
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::Value;
 
 statements!("log.sql": pub LAST_SEQ, LOG_READ);
 
@@ -23,10 +23,17 @@ pub struct Entry {
     pub subject: String,
     pub source: Option<String>,
     pub tags: Vec<String>,
-    pub payload: Value,
+    pub payload: Jsonb,
     pub mission_id: Option<Uuid>,
     pub correlation_id: Option<Uuid>,
     pub trace_id: Option<String>,
+}
+
+impl Entry {
+    /// What it tells, for reading.
+    pub fn data(&self) -> Reader<'static> {
+        Reader::at("the payload", self.payload.item())
+    }
 }
 
 /// Rows of the log that are looked at when the events of the next ones are gone.
@@ -72,7 +79,7 @@ fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
             subject: row.must("subject"),
             source: row.get("source"),
             tags: row.get("tags").unwrap_or_default(),
-            payload: row.must::<Jsonb>("payload").parse("the payload").unwrap_or_default(),
+            payload: row.must("payload"),
             mission_id: row.get("mission_id"),
             correlation_id: row.get("correlation_id"),
             trace_id: row.get("trace_id"),

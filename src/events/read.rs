@@ -44,7 +44,7 @@ fn fn_event_read(
     let wait = p_wait.as_ref().map(check_wait).transpose().or_raise().unwrap_or(0);
     let filter = match p_options {
         None => Filter::default(),
-        Some(options) => options.parse("p_options").and_then(|options| Filter::read(&options)).or_raise(),
+        Some(options) => options.reader("p_options").and_then(|options| Filter::read(&options)).or_raise(),
     };
     let mission = id("mission", filter.mission.as_deref()).or_raise();
     let page = if filter.is_all() { limit } else { PAGE.max(limit) };

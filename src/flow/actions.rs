@@ -12,12 +12,14 @@ use crate::base::ids::new_id;
 use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required, run_again};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::ends::lease;
 use crate::queue::rules::Rulebook;
+use agentq_core::jsonb::Item;
+use agentq_core::reader::Member;
 use agentq_core::steps::Inputs;
-use agentq_core::{Refusal, canonical, input, payload};
+use agentq_core::{Refusal, canonical, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
@@ -117,35 +119,22 @@ impl<'a> Begin<'a> {
         holder: Option<&str>,
         options: Option<Jsonb>,
     ) -> Result<Begin<'a>, Refusal> {
-        let options = options.map(|o| o.parse("p_options")).transpose()?.unwrap_or_else(|| json!({}));
-        let Value::Object(map) = &options else {
-            return Err(payload::refuse_not_object("p_options", "this"));
+        let options = json::options(options, &["lease_seconds", "ttl", "job_id", "lease_token"])?;
+        let id = |id: Member<'_>| {
+            let parse = |text: &str| uuid::Uuid::parse_str(text).ok().map(|id| Uuid::from_bytes(*id.as_bytes()));
+            id.hint("Give the job_id and the lease_token that the claim answered with.").parsed("a uuid", parse)
         };
-        input::known_options("p_options", map.keys(), &["lease_seconds", "ttl", "job_id", "lease_token"])?;
-        let id = |name: &str| match map.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => {
-                let text = value.as_str().unwrap_or_default();
-                uuid::Uuid::parse_str(text).map(|id| Some(Uuid::from_bytes(*id.as_bytes()))).map_err(|_| {
-                    // A token is in no error, also one with a slip of the pen.
-                    let shown = if name == "lease_token" { "this".to_owned() } else { value.to_string() };
-                    Refusal::new(
-                        format!("{name} must be a uuid, not {}", agentq_core::error::shown(&shown)),
-                        "Give the job_id and the lease_token that the claim answered with.",
-                    )
-                })
-            }
-        };
-        let (job_id, token) = (id("job_id")?, id("lease_token")?);
+        // A token is in no error, also one with a slip of the pen.
+        let (job_id, token) = (id(options.member("job_id"))?, id(options.member("lease_token").secret())?);
         if job_id.is_some() != token.is_some() {
             return Err(Refusal::new(
-                "job_id and lease_token belong together, and one of them is missing",
+                "p_options.job_id and p_options.lease_token belong together, and one of them is missing",
                 "Give both, so that the action can be taken over when that attempt has ended; or neither.",
             ));
         }
         let longest = f64::from(input::LONGEST_LEASE_SECONDS);
-        let lease = input::seconds("lease_seconds", map.get("lease_seconds"), 1.0, longest)?;
-        let ttl = input::seconds("ttl", map.get("ttl"), 1.0, LONGEST_SECONDS)?;
+        let lease = options.member("lease_seconds").seconds(1.0..=longest)?;
+        let ttl = options.member("ttl").seconds(1.0..=LONGEST_SECONDS)?;
         let holder = match holder {
             Some(holder) => input::name("p_holder", holder, input::LONGEST_NAME)?.to_owned(),
             None => db::session_user(),
@@ -320,6 +309,7 @@ fn end(key: &str, holder: Option<&str>, token: Option<Uuid>, ended: Result<Optio
 #[pg_extern(immutable, parallel_safe)]
 fn fn_action_key(p_job_id: Option<Uuid>, p_step: Option<&str>, p_inputs: default!(Option<Jsonb>, "'{}'")) -> String {
     let job_id = required("p_job_id", p_job_id).to_string();
-    let inputs = p_inputs.map_or_else(|| json!({}), |inputs| inputs.parse("p_inputs").or_raise());
-    canonical::hash(&json!([job_id, required("p_step", p_step), inputs]))
+    let inputs = p_inputs.unwrap_or_else(Jsonb::empty_object).reader("p_inputs").or_raise().item();
+    let parts = [job_id.as_str().into(), required("p_step", p_step).into(), inputs];
+    canonical::hash(Item::Container(&json::array(parts.into_iter())))
 }

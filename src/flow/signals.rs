@@ -11,7 +11,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::ends::dormant::{self, Woken};
 use crate::queue::ends::lease;
@@ -19,12 +19,14 @@ use crate::queue::storage::LockedLease;
 use crate::queue::storage::lock_against_rule_change;
 use crate::server;
 use crate::shared::process;
+use agentq_core::jsonb::Item;
+use agentq_core::reader::Reader;
 use agentq_core::steps::{Inputs, LONGEST_NAME, Next, Options};
-use agentq_core::{Refusal, input, payload};
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 statements!("signals.sql": CHANNEL_LOCK, CHANNEL_FREE, SIGNAL_ADD, SIGNAL_KNOWN, SIGNAL_FORGET, SIGNAL_TAKE, SIGNAL_GIVE, SIGNAL_THERE, WAIT_REGISTER, WAIT_GONE, WAIT_OLDEST, STEP_IS_DONE);
 
@@ -54,8 +56,7 @@ fn fn_signal_send(
         let key = key_of(p_key).or_raise();
         let payload = p_payload.unwrap_or_else(Jsonb::empty_object);
         step_rows::check_size(rules, "p_payload", payload).or_raise();
-        let options = p_options.map(|o| o.parse("p_options").or_raise()).unwrap_or_else(|| json!({}));
-        let (dedupe_key, ttl) = read_options(&options).or_raise();
+        let (dedupe_key, ttl) = json::options(p_options, &["dedupe_key", "ttl"]).and_then(read_options).or_raise();
         db::answer(|db| {
             // A change of limits is waited for before anything else is locked: it may wait for a wait of this channel.
             lock_against_rule_change();
@@ -94,17 +95,9 @@ fn fn_signal_send(
     })
 }
 
-fn read_options(options: &Value) -> Result<(Option<&str>, f64), Refusal> {
-    let Value::Object(map) = options else {
-        return Err(payload::refuse_not_object("p_options", "this"));
-    };
-    input::known_options("p_options", map.keys(), &["dedupe_key", "ttl"])?;
-    let dedupe_key = match map.get("dedupe_key") {
-        None | Some(Value::Null) => None,
-        Some(key) => Some(input::name("dedupe_key", key.as_str().unwrap_or_default(), LONGEST_NAME)?),
-    };
-    let ttl = input::seconds("ttl", map.get("ttl"), 1.0, LONGEST_SECONDS)?;
-    Ok((dedupe_key, ttl.unwrap_or(KEPT_SECONDS)))
+fn read_options(options: Reader<'_>) -> Result<(Option<&str>, f64), Refusal> {
+    let ttl = options.member("ttl").hint("For example: {\"ttl\": 3600}.").seconds(1.0..=LONGEST_SECONDS)?;
+    Ok((options.member("dedupe_key").name(LONGEST_NAME)?, ttl.unwrap_or(KEPT_SECONDS)))
 }
 
 /// What is kept of a signal in the step of the wait that got it.
@@ -159,16 +152,18 @@ fn fn_signal_wait(
         let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
         let key = key_of(p_key).or_raise();
         let timeout_us = p_timeout.map(|wait| check_wait("p_timeout", &wait).or_raise());
-        let given = p_options.map(|o| o.parse("p_options").or_raise()).unwrap_or_else(|| json!({}));
-        let options = Options::read(&given, &["index", "repeat", "ordered", "step", "wait_seconds"]).or_raise();
-        let in_server = input::seconds("wait_seconds", given.get("wait_seconds"), 0.0, LONGEST_IN_SERVER).or_raise();
-        let step = match given.get("step") {
-            None | Some(Value::Null) if key.is_empty() => format!("signal {name}"),
-            None | Some(Value::Null) => format!("signal {name}/{key}"),
-            Some(step) => input::name("step", step.as_str().unwrap_or_default(), LONGEST_NAME).or_raise().to_owned(),
+        let accepted = ["index", "repeat", "ordered", "step", "wait_seconds"];
+        let given = json::options(p_options, &accepted).or_raise();
+        let options = Options::read(&given, &accepted).or_raise();
+        let in_server = given.member("wait_seconds").seconds(0.0..=LONGEST_IN_SERVER).or_raise();
+        let step = match given.member("step").name(LONGEST_NAME).or_raise() {
+            None if key.is_empty() => format!("signal {name}"),
+            None => format!("signal {name}/{key}"),
+            Some(step) => step.to_owned(),
         };
         let wait = Wait { name, key, step: &step, timeout_us };
-        let inputs = Inputs::of(&json!({"signal": name, "key": key}));
+        let about = json::object(&mut [("signal", name.into()), ("key", key.into())]);
+        let inputs = Inputs::of(Item::Container(&about));
         db::answer(|db| {
             // Nothing is locked while it looks: a cancel does not wait for it.
             let Some(token) = lease::token_of(db, job_id, owner, p_lease_token) else {

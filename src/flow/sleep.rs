@@ -14,6 +14,7 @@ use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::ends::{dormant, lease};
 use crate::queue::storage::LockedLease;
+use agentq_core::reader::Reader;
 use agentq_core::retry::LONGEST_WAIT;
 use agentq_core::steps::{Inputs, LONGEST_NAME, Next};
 use agentq_core::{Refusal, input};
@@ -68,7 +69,7 @@ fn fn_job_sleep(
         let name = name.unwrap_or(UNNAMED);
         let now = clock::now();
         let until = until(p_until, p_for, now).or_raise();
-        let inputs = Inputs::of(&json!({}));
+        let inputs = Inputs::of(Reader::empty("p_inputs").item());
         db::answer(|db| {
             let Some(held) = LockedLease::lock(db, job_id, Some(owner), p_lease_token) else {
                 return answer::lease_lost(db, job_id);

@@ -9,10 +9,11 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::ends::lease::{self, Kept};
 use crate::queue::rules::Rulebook;
+use agentq_core::reader::Reader;
 use agentq_core::steps::{self, Inputs, LONGEST_NAME, Next, Options, Status};
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
@@ -25,13 +26,13 @@ const VERDICTS: [&str; 2] = ["done", "not_done"];
 
 /// Reads the options of a call; `accepted` are those that make sense for it.
 pub fn options(options: Option<Jsonb>, accepted: &[&str]) -> Options {
-    let Some(options) = options else { return Options::default() };
-    options.parse("p_options").and_then(|value| Options::read(&value, accepted)).or_raise()
+    json::options(options, accepted).and_then(|options| Options::read(&options, accepted)).or_raise()
 }
 
 /// Hashes inputs.
 pub fn inputs(inputs: Option<Jsonb>) -> Result<Inputs, Refusal> {
-    Ok(Inputs::of(&inputs.map(|inputs| inputs.parse("p_inputs")).transpose()?.unwrap_or_else(|| json!({}))))
+    let inputs = inputs.map_or_else(|| Ok(Reader::empty("p_inputs")), |inputs| inputs.reader("p_inputs"))?;
+    Ok(Inputs::of(inputs.item()))
 }
 
 /// Runs `work` for the holder of a job, or answers `lease_lost`.

@@ -14,8 +14,10 @@ use crate::flow::missions;
 use crate::json::Jsonb;
 use crate::server::{self, role_id, role_name};
 use agentq_core::error::shown;
+use agentq_core::jsonb::{self, Container, Item};
 use agentq_core::policy::{self, PROPOSAL_CAPS, ProposalCaps, REACTION_MATRIX};
 use agentq_core::reaction::{self, Matrix, Pattern};
+use agentq_core::reader::Member;
 use agentq_core::{Refusal, input, proposal};
 use pgrx::prelude::*;
 use serde_json::{Value, json};
@@ -31,10 +33,10 @@ const LONGEST_HISTORY: i32 = 1_000;
 /// What a CHECK of the table asks: what depends on nothing but the value.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn fn_policy_accepts(p_key: &str, p_value: Jsonb) -> bool {
-    p_value.parse(p_key).is_ok_and(|value| examine_shape(p_key, &value).is_ok())
+    p_value.reader(p_key).is_ok_and(|value| examine_shape(p_key, value.item()).is_ok())
 }
 
-fn examine_shape(key: &str, value: &Value) -> Result<(), Refusal> {
+fn examine_shape(key: &str, value: Item<'_>) -> Result<(), Refusal> {
     policy::check(key, value)?;
     if key == REACTION_MATRIX {
         for (at, path) in Matrix::read(value)?.patterns.iter().flat_map(Pattern::paths) {
@@ -46,7 +48,7 @@ fn examine_shape(key: &str, value: &Value) -> Result<(), Refusal> {
 
 /// Everything that a value must be when it is set. What a template may hold depends on the queues
 /// there are, so it is no matter for a CHECK.
-fn examine(key: &str, value: &Value) -> Result<(), Refusal> {
+fn examine(key: &str, value: Item<'_>) -> Result<(), Refusal> {
     examine_shape(key, value)?;
     if key == REACTION_MATRIX {
         for pattern in &Matrix::read(value)?.patterns {
@@ -55,7 +57,7 @@ fn examine(key: &str, value: &Value) -> Result<(), Refusal> {
             missions::check(&proposal::bare(&template)).map_err(|refusal| {
                 Refusal::new(format!("{}.template: {}", pattern.path, refusal.message), refusal.hint)
             })?;
-            proposal::risk(&template, None)?;
+            proposal::risk(&template, Member::ABSENT)?;
         }
     }
     Ok(())
@@ -78,15 +80,15 @@ fn fn_policy_set(p_key: Option<&str>, p_value: Option<Jsonb>, p_reason: default!
     let value = given.parse("p_value").or_raise();
     let caller = server::current_role();
     db::answer_as_owner(|db| {
-        examine(key, &value).or_raise();
-        let value = if key == PROPOSAL_CAPS { with_role(db, value, caller) } else { value };
+        examine(key, given.item()).or_raise();
+        let value = if key == PROPOSAL_CAPS { with_role(db, given, value, caller) } else { value };
         set(db, key, &value, p_reason.map(shorten), &role_name(caller))
     })
 }
 
 /// The caps, with the role that their hook runs as.
-fn with_role(db: &Db, mut caps: Value, caller: pg_sys::Oid) -> Value {
-    let Some(hook) = ProposalCaps::read(&caps).or_raise().hook else { return caps };
+fn with_role(db: &Db, given: Jsonb, mut caps: Value, caller: pg_sys::Oid) -> Value {
+    let Some(hook) = ProposalCaps::read(given.item()).or_raise().hook else { return caps };
     let role = hook.role.unwrap_or_else(|| role_name(caller));
     check_lendable(&role, caller);
     let function = format!("{}.{}", hook.schema, hook.function);
@@ -217,6 +219,11 @@ impl InForce {
         }
     }
 
+    pub fn read<T>(&self, read: impl FnOnce(Item<'_>) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let document = jsonb::from_value(&self.value)?;
+        read(Container::new(&document).item())
+    }
+
     /// What a decision that went by it writes down.
     pub fn noted(&self) -> Value {
         json!({"version": self.version, "value": self.value})
@@ -246,8 +253,7 @@ pub fn matrix(db: &Db) -> (i32, Rc<Matrix>) {
         fits.map(|known| Rc::clone(&known.matrix))
     });
     let matrix = known.unwrap_or_else(|| {
-        let value = InForce::of(db, REACTION_MATRIX).value;
-        let matrix = Rc::new(Matrix::read(&value).or_raise());
+        let matrix = Rc::new(InForce::of(db, REACTION_MATRIX).read(Matrix::read).or_raise());
         COMPILED.set(Some(Compiled { version, set_at, matrix: Rc::clone(&matrix) }));
         matrix
     });

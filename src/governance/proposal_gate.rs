@@ -34,14 +34,14 @@ impl Rules {
     pub fn in_force(db: &Db) -> Result<Rules, Refusal> {
         let (caps, auto, worker) =
             (InForce::of(db, PROPOSAL_CAPS), InForce::of(db, AUTO_APPROVE), InForce::of(db, WORKER_POLICY));
-        let mut worker_policy = WorkerPolicy::read(&worker.value)?;
+        let mut worker_policy = worker.read(WorkerPolicy::read)?;
         // Work that nobody has bounded has no bound: the default is for workers to read.
         if worker.version == 0 {
             worker_policy.stale_minutes = None;
         }
         Ok(Rules {
-            auto_approve: AutoApprove::read(&auto.value)?,
-            limits: ProposalCaps::read(&caps.value)?,
+            auto_approve: auto.read(AutoApprove::read)?,
+            limits: caps.read(ProposalCaps::read)?,
             worker_policy,
             caps,
             auto,

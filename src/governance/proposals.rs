@@ -15,13 +15,13 @@ use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::settings::CHECKPOINT_MAX_BYTES;
 use agentq_core::error::shown;
 use agentq_core::policy::{REACTION_MATRIX, Risk, SOURCES};
 use agentq_core::proposal::{self, Stopped};
-use agentq_core::shape::At;
+use agentq_core::reader::Member;
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -206,12 +206,10 @@ fn fn_proposal_create(
         let given = required("p_template", p_template);
         check_size(given, rules.checkpoint_max_bytes);
         let template = given.parse("p_template").or_raise();
-        let options = p_options.map(|options| options.parse("p_options").or_raise()).unwrap_or_else(|| json!({}));
-        let options = At::root("p_options", &options);
-        options.object(&["risk_level", "requested_by"]).or_raise();
-        let risk = proposal::risk(&template, options.member("risk_level").as_ref()).or_raise();
-        let user = db::session_user();
-        let by = options.member("requested_by").map(|by| by.text().map(str::to_owned).or_raise()).unwrap_or(user);
+        let options = json::options(p_options, &["risk_level", "requested_by"]).or_raise();
+        let risk = proposal::risk(&template, options.member("risk_level")).or_raise();
+        let by = options.member("requested_by").name(input::LONGEST_NAME).or_raise();
+        let by = by.map_or_else(db::session_user, str::to_owned);
         let new = New { dedupe_key: key, source, template: &template, risk, requested_by: &by, origin: None };
         db::answer(|db| create(db, &new, clock::now()).or_raise().answer())
     })
@@ -249,7 +247,7 @@ fn fn_proposal_gate(p_template: Option<Jsonb>, p_source: default!(Option<&str>, 
 fn fn_proposal_is_auto_approvable(p_template: Option<Jsonb>, p_source: default!(Option<&str>, "'api'")) -> bool {
     let template = required("p_template", p_template).parse("p_template").or_raise();
     let source = check_source(p_source.unwrap_or("api"));
-    let risk = proposal::risk(&template, None).or_raise();
+    let risk = proposal::risk(&template, Member::ABSENT).or_raise();
     db::connect(|db| {
         let rules = Rules::in_force(db).or_raise();
         proposal::auto_approvable(&rules.auto_approve, &proposal::step_kinds(&template), risk, source).is_ok()

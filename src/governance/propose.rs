@@ -10,6 +10,7 @@ use crate::db::{self, Db, Rows, statements};
 use crate::error::OrRaise;
 use crate::room::Outcome;
 use agentq_core::proposal;
+use agentq_core::reader::Member;
 use pgrx::Uuid;
 use serde_json::{Value, json};
 
@@ -77,7 +78,7 @@ pub fn propose(now: Micros) -> Proposed {
 fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
     let made = db::attempt(|| {
         let template = reaction.payload.get("template").cloned().unwrap_or(Value::Null);
-        let risk = proposal::risk(&template, None).or_raise();
+        let risk = proposal::risk(&template, Member::ABSENT).or_raise();
         let event_id = reaction.event_id.to_string();
         let key = format!("reaction:{}:{}", reaction.pattern, reaction.dedupe_key.as_ref().unwrap_or(&event_id));
         let matrix = json!({"version": reaction.matrix_version, "pattern": reaction.pattern});

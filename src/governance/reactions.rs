@@ -233,7 +233,7 @@ impl Reading<'_> {
         let of_mission = mission.and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).maybe_only::<i32>());
         let own = ["proposal.", "reaction."].iter().any(|room| entry.event_kind.starts_with(room));
         of_mission.unwrap_or_else(|| {
-            let told = entry.payload.get("depth").filter(|_| own).and_then(Value::as_i64);
+            let told = entry.data().member("depth").whole(i64::MIN..=i64::MAX).ok().flatten().filter(|_| own);
             told.map_or(0, |depth| depth.clamp(0, 1_000) as i32)
         })
     }
@@ -244,7 +244,7 @@ impl Reading<'_> {
         if !entry.event_kind.starts_with("job.") {
             return None;
         }
-        let hook = entry.payload.get("on_end").and_then(Value::as_str).and_then(|hook| hook.strip_prefix("mission:"));
+        let hook = entry.data().member("on_end").text().ok().flatten().and_then(|hook| hook.strip_prefix("mission:"));
         match hook.and_then(|about| parse_id(about.split(':').next()?)) {
             Some(step) => {
                 let row = self.db.run(&STEP_MISSION, &[step.into()]);
@@ -320,7 +320,7 @@ impl Reading<'_> {
 
 /// The mission that an event is about.
 fn mission_of(entry: &Entry) -> Option<Uuid> {
-    let told = || entry.payload.get("mission_id").and_then(Value::as_str).and_then(parse_id);
+    let told = || entry.data().member("mission_id").text().ok().flatten().and_then(parse_id);
     let subject = || entry.event_kind.starts_with("mission.").then(|| parse_id(&entry.subject)).flatten();
     entry.mission_id.or_else(told).or_else(subject)
 }
@@ -334,7 +334,7 @@ fn envelope(entry: &Entry) -> Value {
 }
 
 fn seen(entry: &Entry) -> Seen {
-    Seen { data: Jsonb::from_value(entry.payload.clone()), vars: Jsonb::from_value(json!({"event": envelope(entry)})) }
+    Seen { data: entry.payload, vars: Jsonb::from_value(json!({"event": envelope(entry)})) }
 }
 
 /// The key of an event. None: the pattern has no rule for it, or the event lacks a value.

@@ -1,39 +1,32 @@
 //! Capabilities: what workers announce, and what jobs require.
 
-use agentq_core::{Refusal, input, line};
-use serde_json::Value;
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, line};
 
-/// Capabilities that a worker may announce, at most.
+/// Capabilities that a worker may announce, or a job require.
 const MOST_CAPABILITIES: usize = 1_000;
 
 /// Reads a list of capabilities: sorted, each once.
-pub fn capabilities(what: &str, value: &Value) -> Result<Vec<String>, Refusal> {
-    let wrong = || {
-        Refusal::new(
-            format!(
-                "{what} must be a list of names without commas and |, not {}",
-                agentq_core::error::shown(&value.to_string())
-            ),
-            format!("For example: {{\"{what}\": [\"gpu\", \"browser\"]}}."),
-        )
-    };
-    let mut names: Vec<String> = serde_json::from_value(value.clone()).map_err(|_| wrong())?;
+pub fn capabilities(at: Reader<'_>) -> Result<Vec<String>, Refusal> {
+    let at = at.hint("Give a list of names without commas and |, as in [\"gpu\", \"browser\"].");
+    let mut names = Vec::new();
+    for name in at.list("names", 0..=MOST_CAPABILITIES)? {
+        let text = name.name(line::LONGEST_NEEDS)?;
+        if text.contains([',', '|']) {
+            return Err(name.must_be("a name without commas and |"));
+        }
+        names.push(text.to_owned());
+    }
     names.sort();
     names.dedup();
-    if names.len() > MOST_CAPABILITIES {
-        return Err(Refusal::new(
-            format!("{what} has {} names, more than the {MOST_CAPABILITIES} allowed", names.len()),
-            "Give a combination of capabilities a name of its own.",
-        ));
-    }
-    for name in &names {
-        input::name("a capability", name, line::LONGEST_NEEDS)?;
-        if name.contains([',', '|']) {
-            return Err(wrong());
-        }
-    }
-    if what == "requires" && names.join(",").len() > line::LONGEST_NEEDS {
-        return Err(Refusal::new(
+    Ok(names)
+}
+
+/// Reads the capabilities that a job requires.
+pub fn required_capabilities(at: Reader<'_>) -> Result<Vec<String>, Refusal> {
+    let names = capabilities(at.clone())?;
+    if names.join(",").len() > line::LONGEST_NEEDS {
+        return Err(at.refuse(
             format!("the capabilities that a job requires are longer than {} bytes", line::LONGEST_NEEDS),
             "Give the combination a name of its own, and announce that.",
         ));

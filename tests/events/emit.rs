@@ -99,9 +99,12 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         ("fn_event_emit('a', 'x', '{\"n\": 1e400}')", "cannot be read"),
         ("fn_event_emit('a', 'x', p_options => '[]')", "must be a JSON object"),
         ("fn_event_emit('a', 'x', p_options => '{\"colour\": 1}')", "unknown key \"colour\""),
-        ("fn_event_emit('a', 'x', p_options => '{\"purpose\": \"fun\"}')", "purpose \"fun\" is not known"),
+        ("fn_event_emit('a', 'x', p_options => '{\"purpose\": \"fun\"}')", "p_options.purpose must be one of"),
         ("fn_event_emit('a', 'x', p_options => '{\"tags\": \"one\"}')", "must be a list"),
-        ("fn_event_emit('a', 'x', p_options => '{\"mission_id\": \"7\"}')", "mission_id must be a uuid, but is \"7\""),
+        (
+            "fn_event_emit('a', 'x', p_options => '{\"mission_id\": \"7\"}')",
+            "p_options.mission_id must be a uuid, not \"7\"",
+        ),
         ("fn_event_emit('a', 'x', p_options => '{\"correlation_id\": \"7\"}')", "correlation_id must be a uuid"),
     ] {
         refuse(&mut s, call, message);

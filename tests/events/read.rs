@@ -98,7 +98,7 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
         ("fn_event_read(0, 1, interval '61 s')", "p_wait must be from 0 to 60 seconds"),
         ("fn_event_read(0, 1, interval '-1 s')", "p_wait must be from 0 to 60 seconds"),
         ("fn_event_read(0, 1, NULL, '{\"kind\": \"a\"}')", "unknown key \"kind\""),
-        ("fn_event_read(0, 1, NULL, '{\"purposes\": [\"fun\"]}')", "purpose \"fun\" is not known"),
+        ("fn_event_read(0, 1, NULL, '{\"purposes\": [\"fun\"]}')", "p_options.purposes[0] must be one of"),
         ("fn_event_read(0, 1, NULL, '{\"mission\": \"x\"}')", "mission must be a uuid"),
     ] {
         refuse(&mut s, call, message);

@@ -12,7 +12,7 @@ fn a_template_that_cannot_run_is_refused_with_the_place_in_its_json() {
     for (text, message, hint) in [
         ("[]".to_owned(), "a template must be a JSON object", "steps"),
         (step(", \"depends_on\": [\"drft\"]"), "steps[1].depends_on[0]: there is no step \"drft\"", "The steps are: a, step_2."),
-        (step(", \"depnds_on\": []"), "steps[1].depnds_on: this key is not known", "depends_on"),
+        (step(", \"depnds_on\": []"), "steps[1] has the unknown key \"depnds_on\"", "depends_on"),
         (step(", \"depends_on\": [\"a\"], \"when\": \"$.a >> 1\""), "steps[1].when: \"$.a >> 1\" is not an SQL/JSON path", "$.draft"),
         (step(", \"when\": \"$.a.x > 1\""), "steps[1]: it reads the result of \"a\"", "depends_on"),
         (step(", \"depends_on\": [\"a\"], \"for_each\": \"$.a[\""), "steps[1].for_each: \"$.a[\" is not an SQL/JSON path", ""),
@@ -42,11 +42,16 @@ fn wrong_arguments_say_what_is_wrong() {
         (
             format!("fn_mission_start('{one}', '{{\"title\": 1}}')"),
             "22023",
-            "\"title\" must be a text, not 1",
-            "For example",
+            "p_options.title must be a text, not 1",
+            "leave it out",
         ),
-        (format!("fn_mission_start('{one}', '{{\"paused\": 1}}')"), "22023", "\"paused\" must be true or false", ""),
-        (format!("fn_mission_start('{one}', '{{\"timeout_seconds\": -1}}')"), "22023", "\"timeout_seconds\"", ""),
+        (
+            format!("fn_mission_start('{one}', '{{\"paused\": 1}}')"),
+            "22023",
+            "p_options.paused must be true or false",
+            "",
+        ),
+        (format!("fn_mission_start('{one}', '{{\"timeout_seconds\": -1}}')"), "22023", "p_options.timeout_seconds", ""),
         (format!("fn_mission_cancel('{none}')"), "P0002", "there is no mission", "fn_mission_start"),
         (
             format!("fn_mission_cancel('{mission}', p_mode => 'hard')"),

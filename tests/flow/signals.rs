@@ -376,7 +376,7 @@ fn what_makes_no_sense_is_refused() {
         (
             "SELECT agentq.fn_signal_send('go', p_options => '{\"dedupe_key\": 5}')".to_owned(),
             "22023",
-            "dedupe_key must not be empty",
+            "dedupe_key must be a text, not 5",
         ),
         (
             "SELECT agentq.fn_signal_send('go', p_payload => to_jsonb(repeat('x', 300000)))".to_owned(),

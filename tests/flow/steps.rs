@@ -448,7 +448,7 @@ fn a_redriven_job_goes_on_after_its_steps_if_asked() {
     // What nobody knew before, nobody knows now.
     assert_eq!(begin(&mut s, &again, "pay", "")["code"], "unknown_outcome");
     let sql = format!("SELECT agentq.fn_dead_letter_redrive('{letter}', p_options => '{{\"keep_steps\": 1}}')");
-    refused(&mut s, &sql, "22023", "keep_steps cannot be 1", "Give true");
+    refused(&mut s, &sql, "22023", "keep_steps must be true or false, not 1", "Give true");
     // The letter outlives its job, and the steps do not: what must not be done twice is not begun anew in silence.
     s.call("fn_job_purge('0 days')");
     let sql = format!(

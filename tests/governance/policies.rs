@@ -81,7 +81,7 @@ fn a_value_without_the_policys_shape_is_refused_with_its_path() {
         ("proposal_caps", r#"{"hook": "nobody"}"#.to_owned(), "proposal_caps.hook: \"nobody\" is not the name"),
         ("auto_approve", r#"{"max_risk": "none"}"#.to_owned(), "auto_approve.max_risk must be one of low"),
         ("worker_policy", r#"{"lease": 5}"#.to_owned(), "worker_policy has the unknown key \"lease\""),
-        ("agent_roles", r#"{"sage": "wise"}"#.to_owned(), "agent_roles.sage must be an object"),
+        ("agent_roles", r#"{"sage": "wise"}"#.to_owned(), "agent_roles.sage must be a JSON object"),
         ("reaction_matrix", "{}".to_owned(), "reaction_matrix must be a list"),
         ("reaction_matrix", pattern(r#", "when": "$.a >""#), "reaction_matrix[0].when: \"$.a >\" is not a path"),
         ("reaction_matrix", pattern(r#", "dedupe": "$.a[""#), "reaction_matrix[0].dedupe: \"$.a[\" is not a path"),

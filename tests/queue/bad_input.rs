@@ -46,9 +46,13 @@ fn an_enqueue_that_makes_no_sense_is_refused() {
                 "there is no queue \"nowhere\"",
                 "fn_queue_set",
             ),
-            ("fn_job_enqueue('x', p_options => '{\"queue\": 5}')", "\"queue\" must be a text, not 5", "For example"),
+            (
+                "fn_job_enqueue('x', p_options => '{\"queue\": 5}')",
+                "p_options.queue must be a text, not 5",
+                "For example",
+            ),
             ("fn_job_enqueue('x', p_options => '{\"delay\": 5}')", "unknown key \"delay\"", "It accepts: queue"),
-            ("fn_job_enqueue('x', p_options => '[]')", "p_options must be a JSON object", "Wrap"),
+            ("fn_job_enqueue('x', p_options => '[]')", "p_options must be a JSON object", "It accepts: queue"),
         ],
     );
     refused(
@@ -251,7 +255,11 @@ fn a_holders_call_that_makes_no_sense_is_refused() {
             "unknown key \"atomic\"",
             "It accepts: all_or_nothing",
         ),
-        ("fn_job_enqueue_batch('[]', '[]')".to_owned(), "p_options must be a JSON object", "Wrap"),
+        (
+            "fn_job_enqueue_batch('[]', '[]')".to_owned(),
+            "p_options must be a JSON object",
+            "It accepts: all_or_nothing",
+        ),
     ] {
         refused(&mut s, &format!("SELECT agentq.{call}"), "22023", message, hint);
     }

@@ -134,14 +134,14 @@ fn each_reason_for_a_refusal_is_told() {
         (json!({"job_kind": "x", "payload_json": [1]}), "payload_json must be a JSON object, not"),
         (json!({"job_kind": "x", "payload_json": {"body": 1}}), "holds the key \"body\""),
         (json!({"job_kind": "x", "payload_json": {"a": "x".repeat(300_000)}}), "more than the 262144 allowed"),
-        (json!({"job_kind": "x", "priority": -1}), "priority must be 0 or more, but is -1"),
-        (json!({"job_kind": "x", "priority": 1.5}), "priority must be a whole number, not 1.5"),
+        (json!({"job_kind": "x", "priority": -1}), "priority must be a whole number from 0 to 2147483647, not -1"),
+        (json!({"job_kind": "x", "priority": 1.5}), "priority must be a whole number from 0 to 2147483647, not 1.5"),
         (json!({"job_kind": "x", "priority": 3_000_000_000_i64}), "priority must be a whole number"),
-        (json!({"job_kind": "x", "max_attempts": 0}), "max_attempts must be 1 or more, but is 0"),
-        (json!({"job_kind": "x", "scheduled_at": "soon"}), "scheduled_at \"soon\" is not a timestamp"),
+        (json!({"job_kind": "x", "max_attempts": 0}), "max_attempts must be a whole number from 1"),
+        (json!({"job_kind": "x", "scheduled_at": "soon"}), "scheduled_at must be a timestamp, not \"soon\""),
         (json!({"job_kind": "x", "scheduled_at": "infinity"}), "not infinity"),
-        (json!({"job_kind": "x", "scheduled_at": 5}), "scheduled_at must be a text"),
-        (json!({"job_kind": "x", "run_id": "5"}), "run_id \"5\" is not a uuid"),
+        (json!({"job_kind": "x", "scheduled_at": 5}), "scheduled_at must be a timestamp, not 5"),
+        (json!({"job_kind": "x", "run_id": "5"}), "run_id must be a uuid, not \"5\""),
         (json!({"job_kind": "x", "queue": "nowhere"}), "there is no queue \"nowhere\""),
         (json!({"job_kind": "x", "source_ref": {}}), "source_ref must be a text"),
     ];
@@ -285,14 +285,14 @@ fn an_ack_batch_with_something_that_is_no_job_id_acks_nothing() {
     let job = s.enqueue("x");
     claimed(&mut s, "bob");
     for (item, message) in [
-        ("\"five\"", "item 1 of p_jobs is no job id: \"five\""),
-        ("5", "item 1 of p_jobs is no job id: 5"),
-        ("null", "item 1 of p_jobs is no job id: null"),
-        ("{}", "item 1 of p_jobs is no job id: {}"),
-        ("{\"job_id\": null}", "item 1 of p_jobs is no job id"),
-        ("{\"job_id\": \"$job\", \"lease_token\": \"five\"}", "item 1 of p_jobs is no job id"),
+        ("\"five\"", "p_jobs[1] must be an id, not \"five\""),
+        ("5", "p_jobs[1] must be an id, not 5"),
+        ("null", "p_jobs[1] must be an id, not null"),
+        ("{}", "p_jobs[1].job_id must be an id, not null"),
+        ("{\"job_id\": null}", "p_jobs[1].job_id must be an id, not null"),
+        ("{\"job_id\": \"$job\", \"lease_token\": \"five\"}", "p_jobs[1].lease_token must be an id, not this"),
         ("{\"job_id\": \"$job\", \"token\": \"five\"}", "unknown key \"token\""),
-        ("\"urn:uuid:$job\"", "item 1 of p_jobs is no job id"),
+        ("\"urn:uuid:$job\"", "p_jobs[1] must be an id"),
     ] {
         let item = item.replace("$job", &job);
         let statement = format!("SELECT agentq.fn_job_ack_batch('bob', '[\"{job}\", {item}]')");

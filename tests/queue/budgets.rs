@@ -161,8 +161,11 @@ fn a_budget_that_refuses_turns_new_work_away() {
         ("fn_budget_set('t', 'USD', 'day', '{\"amount\": 1}')", "no name of a unit"),
         ("fn_budget_set('t', 'usd', 'year', '{\"amount\": 1}')", "not known"),
         ("fn_budget_set('t', 'usd', 'day', '{}')", "amount must be"),
-        ("fn_budget_set('t', 'usd', 'day', '{\"amount\": 1, \"when_exhausted\": \"cry\"}')", "not known"),
-        ("fn_job_enqueue('a', p_options => '{\"cost\": {\"usd\": -1}}')", "cost must be"),
+        (
+            "fn_budget_set('t', 'usd', 'day', '{\"amount\": 1, \"when_exhausted\": \"cry\"}')",
+            "when_exhausted must be one of",
+        ),
+        ("fn_job_enqueue('a', p_options => '{\"cost\": {\"usd\": -1}}')", "cost.usd must be"),
         ("fn_job_enqueue('a', p_options => '{\"cost\": 3}')", "cost must be"),
     ] {
         refuse(&mut s, call, says);

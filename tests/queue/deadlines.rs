@@ -99,7 +99,7 @@ fn deadlines_that_cannot_be_met_or_read_are_refused() {
         (r#"{"start_by": "2040-01-01"}"#, "start_by lies before scheduled_at"),
         (r#"{"finish_by": "2040-01-01"}"#, "finish_by lies before scheduled_at"),
         (r#"{"start_by": "2060-01-01", "finish_by": "2055-01-01"}"#, "finish_by lies before start_by"),
-        (r#"{"start_by": "whenever"}"#, "start_by \"whenever\" is not a timestamp"),
+        (r#"{"start_by": "whenever"}"#, "start_by must be a timestamp, not \"whenever\""),
         (r#"{"start_by": "infinity"}"#, "not infinity"),
         (r#"{"finish_by": 5}"#, "finish_by must be a timestamp, not 5"),
         (r#"{"external_effects": "yes"}"#, "external_effects must be true or false"),

@@ -202,9 +202,9 @@ fn an_update_is_checked_and_stops_at_a_held_job() {
     let mut s = db.session();
     s.enqueue("x");
     for (set, message) in [
-        ("priority = -1", "priority must be 0 or more"),
+        ("priority = -1", "priority must be a whole number from 0"),
         ("priority = NULL", "priority must be a whole number"),
-        ("max_attempts = 0", "max_attempts must be 1 or more"),
+        ("max_attempts = 0", "max_attempts must be a whole number from 1"),
         ("payload_json = '{\"ssn\": 1}'", "holds the key \"ssn\""),
         ("scheduled_at = 'infinity'", "not infinity"),
         ("scheduled_at = NULL", "scheduled_at"),

@@ -383,7 +383,7 @@ fn limits_that_make_no_sense_are_refused() {
         ("fn_limit_set('tenant*', '{}')", "22023", "is no key of a limit"),
         ("fn_limit_set('x', '[]')", "22023", "p_limit must be a JSON object"),
         ("fn_limit_set('x', '{\"max\": 1}')", "22023", "unknown key \"max\""),
-        ("fn_limit_set('x', '{\"max_concurrent\": -1}')", "22023", "max_concurrent must be 0 or more"),
+        ("fn_limit_set('x', '{\"max_concurrent\": -1}')", "22023", "max_concurrent must be a whole number from 0"),
         ("fn_limit_set('x', '{\"max_pending\": \"many\"}')", "22023", "max_pending must be a whole number"),
         ("fn_job_enqueue('x', p_options => '{\"limit_keys\": \"a\"}')", "22023", "limit_keys must be a list"),
         ("fn_job_enqueue('x', p_options => '{\"limit_keys\": [\"queue:a\"]}')", "22023", "cannot be given to a job"),

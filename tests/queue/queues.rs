@@ -173,13 +173,21 @@ fn a_queue_that_makes_no_sense_is_refused() {
     for (call, message, hint) in [
         ("fn_queue_set(' ')", "p_queue must not be empty", "visible character"),
         ("fn_queue_set(repeat('q', 201))", "201 bytes long", "short name"),
-        ("fn_queue_set('q', '{\"lease_seconds\": 0}')", "from 1 to 86400 seconds, but 0", "fn_job_heartbeat"),
-        ("fn_queue_set('q', '{\"lease_seconds\": 86401}')", "from 1 to 86400 seconds, but 86401", "fn_job_heartbeat"),
-        ("fn_queue_set('q', '{\"lease_seconds\": \"60\"}')", "must be a whole number", "For example"),
-        ("fn_queue_set('q', '{\"max_attempts\": 0}')", "max_attempts must be 1 or more, but is 0", "no retry"),
-        ("fn_queue_set('q', '{\"priority\": -5}')", "priority must be 0 or more, but is -5", "smaller number"),
+        (
+            "fn_queue_set('q', '{\"lease_seconds\": 0}')",
+            "lease_seconds must be a whole number from 1 to 86400, not 0",
+            "fn_job_heartbeat",
+        ),
+        (
+            "fn_queue_set('q', '{\"lease_seconds\": 86401}')",
+            "lease_seconds must be a whole number from 1 to 86400, not 86401",
+            "fn_job_heartbeat",
+        ),
+        ("fn_queue_set('q', '{\"lease_seconds\": \"60\"}')", "must be a whole number", "fn_job_heartbeat"),
+        ("fn_queue_set('q', '{\"max_attempts\": 0}')", "max_attempts must be a whole number from 1", "no retry"),
+        ("fn_queue_set('q', '{\"priority\": -5}')", "priority must be a whole number from 0", "smaller number"),
         ("fn_queue_set('q', '{\"paused\": true}')", "unknown key \"paused\"", "lease_seconds, max_attempts"),
-        ("fn_queue_set('q', '[]')", "must be a JSON object", "Wrap"),
+        ("fn_queue_set('q', '[]')", "must be a JSON object", "It accepts: lease_seconds"),
         ("fn_queue_pause('q')", "there is no queue \"q\"", "fn_queue_set"),
         ("fn_queue_resume('q')", "there is no queue \"q\"", "The queues are: default"),
     ] {

@@ -155,11 +155,14 @@ fn what_remains_lowers_the_rate_and_never_raises_it() {
         ("fn_limit_report('provider:x')", "told nothing"),
         ("fn_limit_report('provider:*', now())", "no key of a job"),
         ("fn_limit_report('provider:x', p_remaining => -1)", "0 or more"),
-        ("fn_limit_set('provider:x', '{\"rate\": -1}')", "rate must be 0 or more"),
+        ("fn_limit_set('provider:x', '{\"rate\": -1}')", "rate must be a whole number from 0"),
         ("fn_limit_set('provider:x', '{\"per_seconds\": 0}')", "per_seconds must be"),
-        ("fn_limit_set('provider:x', '{\"algorithm\": \"magic\"}')", "not known"),
+        ("fn_limit_set('provider:x', '{\"algorithm\": \"magic\"}')", "algorithm must be one of"),
         ("fn_limit_set('provider:x', '{\"weight\": 0}')", "weight must be"),
-        ("fn_job_enqueue('a', p_options => '{\"limit_keys\": {\"k\": 0}}')", "1 or more"),
+        (
+            "fn_job_enqueue('a', p_options => '{\"limit_keys\": {\"k\": 0}}')",
+            "limit_keys.k must be a whole number from 1",
+        ),
         ("fn_job_enqueue('a', p_options => '{\"limit_keys\": 3}')", "must be a list"),
         ("fn_job_enqueue('a', p_options => '{\"limit_keys\": [\"lane:1\"]}')", "cannot be given"),
     ] {

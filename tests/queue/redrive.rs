@@ -59,7 +59,7 @@ fn a_letter_is_assigned_and_resolved() {
     assert_eq!((answer["assigned_to"].clone(), answer["resolved_at"].clone()), (json!(null), json!(null)));
     for (resolution, message) in [
         ("[]", "p_resolution must be a JSON object"),
-        (r#"{"status": "done"}"#, "resolution status \"done\" is not known"),
+        (r#"{"status": "done"}"#, "p_resolution.status must be one of"),
         (r#"{"state": "x"}"#, "unknown key \"state\""),
         (r#"{"notes": 1}"#, "notes must be a text"),
     ] {
@@ -188,12 +188,18 @@ fn a_filter_takes_every_condition_and_refuses_what_it_does_not_know() {
         ("", "name one dead letter, or give a filter"),
         ("p_filter => '[]'", "p_filter must be a JSON object"),
         ("p_filter => '{\"kind\": \"a\"}'", "unknown key \"kind\""),
-        ("p_filter => '{\"job_kind\": 1}'", "job_kind cannot be 1"),
-        ("p_filter => '{\"moved_after\": \"soon\"}'", "moved_after \"soon\" is not a timestamp"),
-        ("p_filter => '{\"job_ids\": [\"x\"]}'", "job_ids cannot be"),
-        ("p_filter => '{}', p_options => '{\"limit\": 0}'", "limit cannot be 0"),
-        ("p_filter => '{}', p_options => '{\"per_second\": -1}'", "per_second cannot be -1"),
-        ("p_filter => '{}', p_options => '{\"again\": 1}'", "again cannot be 1"),
+        ("p_filter => '{\"job_kind\": 1}'", "p_filter.job_kind must be a text, not 1"),
+        ("p_filter => '{\"moved_after\": \"soon\"}'", "moved_after must be a timestamp, not \"soon\""),
+        ("p_filter => '{\"job_ids\": [\"x\"]}'", "job_ids[0] must be the id of a job"),
+        (
+            "p_filter => '{}', p_options => '{\"limit\": 0}'",
+            "p_options.limit must be a whole number from 1 to 10000, not 0",
+        ),
+        (
+            "p_filter => '{}', p_options => '{\"per_second\": -1}'",
+            "per_second must be a number from 0.001 to 1000000, not -1",
+        ),
+        ("p_filter => '{}', p_options => '{\"again\": 1}'", "again must be true or false, not 1"),
         ("p_filter => '{}', p_options => '{\"rate\": 1}'", "unknown key \"rate\""),
     ] {
         refused(&mut s, &format!("SELECT agentq.fn_dead_letter_redrive({arguments})"), "22023", message, "");

@@ -121,7 +121,7 @@ fn requirements_that_make_no_sense_are_refused() {
     let db = database();
     let mut s = db.session();
     for (list, says) in
-        [("3", "must be a list"), ("[1]", "must be a list"), ("[\"a,b\"]", "must be a list"), ("[\"\"]", "empty")]
+        [("3", "must be a list"), ("[1]", "must be a text"), ("[\"a,b\"]", "without commas"), ("[\"\"]", "empty")]
     {
         refuse(&mut s, &format!("fn_job_enqueue('a', p_options => '{{\"requires\": {list}}}')"), says);
         refuse(&mut s, &format!("fn_job_claim('a', p_options => '{{\"capabilities\": {list}}}')"), says);

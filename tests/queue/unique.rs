@@ -116,10 +116,10 @@ fn what_cannot_be_unique_is_refused() {
     let mut s = db.session();
     for (arguments, unique, message) in [
         ("", r#"{"mode": "replace"}"#, "needs an idempotency key"),
-        (", 'k'", r#"{"mode": "first"}"#, "the mode of unique \"first\" is not known"),
-        (", 'k'", r#"{"seconds": 3}"#, "the mode of unique \"\" is not known"),
+        (", 'k'", r#"{"mode": "first"}"#, "p_options.unique.mode must be one of"),
+        (", 'k'", r#"{"seconds": 3}"#, "unique.mode must be one of debounce, throttle, replace, not null"),
         (", 'k'", r#"{"mode": "debounce"}"#, "needs its seconds"),
-        (", 'k'", r#"{"mode": "throttle", "seconds": 0}"#, "seconds of unique cannot be 0"),
+        (", 'k'", r#"{"mode": "throttle", "seconds": 0}"#, "unique.seconds must be a number of seconds"),
         (", 'k'", r#"{"mode": "throttle", "for": 1}"#, "unknown key \"for\""),
         (", 'k'", "[]", "unique must be a JSON object"),
         (", 'k', p_scheduled_at => '2100-01-01'", DEBOUNCE, "and not at p_scheduled_at"),

@@ -1,6 +1,8 @@
 //! Configuration keys: what one accepts, and how a value is checked. Each room of the extension lists its own keys.
 
 use crate::error::{Refusal, shown};
+use crate::jsonb;
+use crate::reader::Reader;
 use serde_json::Value;
 
 /// What a key accepts.
@@ -42,11 +44,11 @@ pub fn find(keys: impl Iterator<Item = &'static Key> + Clone, name: &str) -> Res
 
 impl Key {
     /// Accepts a value, or says what the key accepts. None: a value that cannot be read.
-    pub fn check(&self, value: Option<&Value>) -> Result<(), Refusal> {
-        let fits = match self.kind {
-            Kind::Boolean => value.is_some_and(Value::is_boolean),
-            Kind::Integer(low, high) => value.and_then(Value::as_i64).is_some_and(|n| (low..=high).contains(&n)),
-        };
+    pub fn check(&self, value: Option<Reader<'_>>) -> Result<(), Refusal> {
+        let fits = value.as_ref().is_some_and(|value| match self.kind {
+            Kind::Boolean => value.flag().is_ok(),
+            Kind::Integer(low, high) => value.whole(low..=high).is_ok(),
+        });
         if fits {
             return Ok(());
         }
@@ -54,7 +56,7 @@ impl Key {
             format!(
                 "configuration key \"{}\" does not accept {}",
                 self.name,
-                value.map_or("this value".to_owned(), |value| shown(&value.to_string()))
+                value.map_or("this value".to_owned(), |value| jsonb::shown(value.item()))
             ),
             format!("It accepts {}. {}", self.kind.accepts(), self.description),
         ))
@@ -69,7 +71,12 @@ impl Key {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::reader::document;
+    use serde_json::{Value, json};
+
+    fn check(key: &Key, value: &Value) -> Result<(), Refusal> {
+        key.check(Some(Reader::at("p_value", document(value))))
+    }
 
     pub static KEYS: &[Key] = &[
         Key { name: "door.open", kind: Kind::Boolean, default: "true", description: "Whether the door is open." },
@@ -79,7 +86,7 @@ pub(crate) mod tests {
     #[test]
     fn a_default_is_acceptable_to_its_own_key() {
         for key in KEYS {
-            assert_eq!(key.check(Some(&key.default_value())), Ok(()), "{}", key.name);
+            assert_eq!(check(key, &key.default_value()), Ok(()), "{}", key.name);
         }
     }
 
@@ -106,7 +113,7 @@ pub(crate) mod tests {
             (1, json!(-1)),
         ] {
             let key = &KEYS[key];
-            assert!(key.check(Some(&value)).is_err() && key.check(None).is_err(), "{} = {value}", key.name);
+            assert!(check(key, &value).is_err() && key.check(None).is_err(), "{} = {value}", key.name);
         }
     }
 }

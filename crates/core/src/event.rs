@@ -1,10 +1,8 @@
 //! What an event may be written with beside what happened, and what of the log a reader may ask for.
 
 use crate::Refusal;
-use crate::error::shown;
-use crate::input::{self, LONGEST_KEY, LONGEST_NAME};
-use crate::payload;
-use serde_json::{Map, Value};
+use crate::input::{LONGEST_KEY, LONGEST_NAME};
+use crate::reader::Reader;
 
 pub const PURPOSES: [&str; 3] = ["event", "audit", "agent_step"];
 pub const MOST_TAGS: usize = 100;
@@ -37,75 +35,47 @@ impl Filter {
     }
 }
 
-fn object<'a>(options: &'a Value, accepted: &[&str]) -> Result<&'a Map<String, Value>, Refusal> {
-    let Value::Object(map) = options else {
-        return Err(payload::refuse_not_object("p_options", "this"));
-    };
-    input::known_options("p_options", map.keys(), accepted)?;
-    Ok(map)
-}
-
-fn text(map: &Map<String, Value>, key: &str, longest: usize) -> Result<Option<String>, Refusal> {
-    match map.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => input::name(key, text, longest).map(|text| Some(text.to_owned())),
-        Some(other) => Err(Refusal::new(
-            format!("the option \"{key}\" must be a text, not {}", shown(&other.to_string())),
-            format!("For example: p_options => '{{\"{key}\": \"…\"}}'."),
-        )),
-    }
-}
-
-fn texts(map: &Map<String, Value>, key: &str) -> Result<Option<Vec<String>>, Refusal> {
-    let Some(value) = map.get(key).filter(|value| !value.is_null()) else { return Ok(None) };
-    let names: Option<Vec<String>> = serde_json::from_value(value.clone()).ok();
-    let names = names.filter(|names| names.len() <= MOST_TAGS).ok_or_else(|| {
-        Refusal::new(
-            format!(
-                "the option \"{key}\" must be a list of at most {MOST_TAGS} texts, not {}",
-                shown(&value.to_string())
-            ),
-            format!("For example: p_options => '{{\"{key}\": [\"one\", \"two\"]}}'."),
-        )
-    })?;
-    for name in &names {
-        input::name(key, name, LONGEST_NAME)?;
-    }
-    Ok(Some(names))
+/// A list of texts, each of which says something.
+fn texts(options: &Reader<'_>, key: &str) -> Result<Option<Vec<String>>, Refusal> {
+    let list = options.member(key).hint("Write it as in [\"one\", \"two\"].");
+    list.read(|list| {
+        list.list("texts", 0..=MOST_TAGS)?.map(|text| text.name(LONGEST_NAME).map(str::to_owned)).collect()
+    })
 }
 
 impl Options {
-    pub fn read(options: &Value) -> Result<Options, Refusal> {
-        let accepted = ["purpose", "source", "tags", "dedupe_key", "correlation_id", "trace_id", "mission_id"];
-        let map = object(options, &accepted)?;
-        let purpose = text(map, "purpose", LONGEST_NAME)?;
-        if let Some(purpose) = &purpose {
-            input::one_of("purpose", purpose, &PURPOSES)?;
-        }
+    pub fn read(options: &Reader<'_>) -> Result<Options, Refusal> {
+        options.object(&["purpose", "source", "tags", "dedupe_key", "correlation_id", "trace_id", "mission_id"])?;
+        let text = |key: &str, longest: usize| {
+            let text = options.member(key).hint("Put it in double quotes.");
+            text.name(longest).map(|text| text.map(str::to_owned))
+        };
         Ok(Options {
-            purpose,
-            source: text(map, "source", LONGEST_NAME)?,
-            tags: texts(map, "tags")?.unwrap_or_default(),
-            dedupe_key: text(map, "dedupe_key", LONGEST_KEY)?,
-            correlation_id: text(map, "correlation_id", LONGEST_NAME)?,
-            trace_id: text(map, "trace_id", LONGEST_NAME)?,
-            mission_id: text(map, "mission_id", LONGEST_NAME)?,
+            purpose: options.member("purpose").word(&PURPOSES)?.map(str::to_owned),
+            source: text("source", LONGEST_NAME)?,
+            tags: texts(options, "tags")?.unwrap_or_default(),
+            dedupe_key: text("dedupe_key", LONGEST_KEY)?,
+            correlation_id: text("correlation_id", LONGEST_NAME)?,
+            trace_id: text("trace_id", LONGEST_NAME)?,
+            mission_id: text("mission_id", LONGEST_NAME)?,
         })
     }
 }
 
 impl Filter {
-    pub fn read(options: &Value) -> Result<Filter, Refusal> {
-        let map = object(options, &["kinds", "purposes", "subject", "mission"])?;
-        let purposes = texts(map, "purposes")?;
-        for purpose in purposes.iter().flatten() {
-            input::one_of("purpose", purpose, &PURPOSES)?;
-        }
+    pub fn read(options: &Reader<'_>) -> Result<Filter, Refusal> {
+        options.object(&["kinds", "purposes", "subject", "mission"])?;
+        let purposes = options.member("purposes").read(|purposes| {
+            purposes
+                .list("purposes", 0..=MOST_TAGS)?
+                .map(|purpose| purpose.word(&PURPOSES).map(str::to_owned))
+                .collect()
+        });
         Ok(Filter {
-            kinds: texts(map, "kinds")?,
-            purposes,
-            subject: text(map, "subject", LONGEST_KEY)?,
-            mission: text(map, "mission", LONGEST_NAME)?,
+            kinds: texts(options, "kinds")?,
+            purposes: purposes?,
+            subject: options.member("subject").name(LONGEST_KEY)?.map(str::to_owned),
+            mission: options.member("mission").name(LONGEST_NAME)?.map(str::to_owned),
         })
     }
 }
@@ -123,25 +93,30 @@ pub fn read_limit(value: i32) -> Result<i32, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::reader::document;
+    use serde_json::{Value, json};
+
+    fn options(value: &Value) -> Reader<'static> {
+        Reader::at("p_options", document(value))
+    }
 
     #[test]
     fn options_are_read_and_nulls_are_left_out() {
         let read =
-            Options::read(&json!({"purpose": "audit", "tags": ["a"], "source": null, "dedupe_key": "k"})).unwrap();
+            Options::read(&options(&json!({"purpose": "audit", "tags": ["a"], "source": null, "dedupe_key": "k"})));
         let expected = Options {
             purpose: Some("audit".to_owned()),
             tags: vec!["a".to_owned()],
             dedupe_key: Some("k".to_owned()),
             ..Options::default()
         };
-        assert_eq!(read, expected);
-        assert_eq!(Options::read(&json!({})).unwrap(), Options::default());
+        assert_eq!(read, Ok(expected));
+        assert_eq!(Options::read(&options(&json!({}))), Ok(Options::default()));
     }
 
     #[test]
     fn what_makes_no_sense_is_named() {
-        for (options, named) in [
+        for (value, named) in [
             (json!([]), "JSON object"),
             (json!({"colour": 1}), "colour"),
             (json!({"purpose": "fun"}), "fun"),
@@ -152,12 +127,12 @@ mod tests {
             (json!({"dedupe_key": ""}), "dedupe_key"),
             (json!({"source": "x".repeat(201)}), "201"),
         ] {
-            let refusal = Options::read(&options).unwrap_err();
-            assert!(refusal.message.contains(named) && !refusal.hint.is_empty(), "{options}: {refusal:?}");
+            let refusal = Options::read(&options(&value)).unwrap_err();
+            assert!(refusal.message.contains(named) && !refusal.hint.is_empty(), "{value}: {refusal:?}");
         }
-        assert!(Filter::read(&json!({"purposes": ["fun"]})).unwrap_err().message.contains("fun"));
-        assert!(Filter::read(&json!({"kind": "x"})).unwrap_err().hint.contains("kinds"));
-        assert!(Filter::read(&json!({})).unwrap().is_all());
+        assert!(Filter::read(&options(&json!({"purposes": ["fun"]}))).unwrap_err().message.contains("fun"));
+        assert!(Filter::read(&options(&json!({"kind": "x"}))).unwrap_err().hint.contains("kinds"));
+        assert!(Filter::read(&options(&json!({}))).unwrap().is_all());
     }
 
     #[test]

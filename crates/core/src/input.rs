@@ -1,7 +1,7 @@
 //! The bounds of every scalar argument, and the words for crossing them.
 
 use crate::error::{Refusal, shown};
-use serde_json::Value;
+use std::ops::RangeInclusive;
 
 pub const DEFAULT_QUEUE: &str = "default";
 pub const DEFAULT_PRIORITY: i32 = 100;
@@ -13,6 +13,17 @@ pub const LONGEST_NAME: usize = 200;
 pub const LONGEST_KEY: usize = 1_000;
 /// The longest reference to something that is kept elsewhere.
 pub const LONGEST_REFERENCE: usize = 10_000;
+
+/// What a job's numbers may be, and what is advised about each.
+pub const PRIORITIES: RangeInclusive<i32> = 0..=i32::MAX;
+pub const PRIORITY_HINT: &str = "A smaller number runs first; 0 is the most urgent, 100 the default.";
+pub const ATTEMPTS: RangeInclusive<i32> = 1..=i32::MAX;
+pub const ATTEMPTS_HINT: &str = "1 means no retry: the first failure ends in the dead letters.";
+pub const LEASES: RangeInclusive<i32> = 1..=LONGEST_LEASE_SECONDS;
+pub const LEASE_HINT: &str =
+    "Take a lease of minutes and extend it with agentq.fn_job_heartbeat while the work goes on.";
+pub const KEEP_HINT: &str =
+    "0 removes a job as soon as it has finished; NULL keeps it as long as queue.retention.keep_seconds says.";
 
 /// The executor kinds that may report a heartbeat.
 pub const EXECUTOR_KINDS: [&str; 7] =
@@ -56,20 +67,14 @@ pub fn priority(value: i32) -> Result<i32, Refusal> {
     if value >= 0 {
         return Ok(value);
     }
-    Err(Refusal::new(
-        format!("priority must be 0 or more, but is {value}"),
-        "A smaller number runs first; 0 is the most urgent, 100 the default.",
-    ))
+    Err(Refusal::new(format!("priority must be 0 or more, but is {value}"), PRIORITY_HINT))
 }
 
 pub fn max_attempts(value: i32) -> Result<i32, Refusal> {
     if value >= 1 {
         return Ok(value);
     }
-    Err(Refusal::new(
-        format!("max_attempts must be 1 or more, but is {value}"),
-        "1 means no retry: the first failure ends in the dead letters.",
-    ))
+    Err(Refusal::new(format!("max_attempts must be 1 or more, but is {value}"), ATTEMPTS_HINT))
 }
 
 pub fn lease_seconds(value: i32) -> Result<i32, Refusal> {
@@ -78,7 +83,7 @@ pub fn lease_seconds(value: i32) -> Result<i32, Refusal> {
     }
     Err(Refusal::new(
         format!("a lease must last from 1 to {LONGEST_LEASE_SECONDS} seconds, but {value} was asked for"),
-        "Take a lease of minutes and extend it with agentq.fn_job_heartbeat while the work goes on.",
+        LEASE_HINT,
     ))
 }
 
@@ -99,16 +104,6 @@ pub fn purge_limit(value: i32) -> Result<i32, Refusal> {
     Err(Refusal::new(
         format!("a purge removes from 1 to {LARGEST_PURGE} jobs, but {value} were asked for"),
         "Purge in several calls, as long as the answer says more.",
-    ))
-}
-
-pub fn keep_seconds(value: i32) -> Result<i32, Refusal> {
-    if value >= 0 {
-        return Ok(value);
-    }
-    Err(Refusal::new(
-        format!("keep_seconds must be 0 or more, but is {value}"),
-        "0 removes a job as soon as it has finished; NULL keeps it as long as queue.retention.keep_seconds says.",
     ))
 }
 
@@ -140,32 +135,6 @@ pub fn known_options(
     Ok(())
 }
 
-/// A whole number in an options object.
-pub fn whole(what: &str, value: &Value) -> Result<i32, Refusal> {
-    value.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| {
-        Refusal::new(
-            format!("{what} must be a whole number, not {}", shown(&value.to_string())),
-            format!("For example: {{\"{what}\": 5}}."),
-        )
-    })
-}
-
-/// An option that is a number of seconds. None: it is not there.
-pub fn seconds(key: &str, value: Option<&Value>, low: f64, high: f64) -> Result<Option<f64>, Refusal> {
-    match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_f64().filter(|number| (low..=high).contains(number)).map(Some).ok_or_else(|| {
-            Refusal::new(
-                format!(
-                    "the option \"{key}\" must be a number of seconds from {low} to {high}, not {}",
-                    shown(&value.to_string())
-                ),
-                format!("For example: {{\"{key}\": {}}}.", if high < 3_600.0 { low.max(1.0) } else { 3_600.0 }),
-            )
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,17 +162,6 @@ mod tests {
         assert!(lease_seconds(0).is_err() && lease_seconds(1).is_ok());
         assert!(lease_seconds(315_360_000).is_err() && lease_seconds(86_400).is_ok());
         assert!(batch_limit(0).is_err() && batch_limit(1001).is_err() && batch_limit(1000).is_ok());
-    }
-
-    #[test]
-    fn seconds_keep_to_their_bounds() {
-        use serde_json::json;
-        assert_eq!(seconds("ttl", None, 1.0, 10.0), Ok(None));
-        assert_eq!(seconds("ttl", Some(&json!(null)), 1.0, 10.0), Ok(None));
-        assert_eq!(seconds("ttl", Some(&json!(2.5)), 1.0, 10.0), Ok(Some(2.5)));
-        for bad in [json!(0), json!(11), json!("5"), json!(true)] {
-            assert!(seconds("ttl", Some(&bad), 1.0, 10.0).unwrap_err().message.contains("from 1 to 10"), "{bad}");
-        }
     }
 
     #[test]

@@ -5,6 +5,18 @@
 //! server keeps on disk: a header, an entry for each key and value, then their bytes; members in
 //! order of their key's length, then of its bytes; numbers and containers aligned to four.
 
+mod number;
+mod show;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use number::Decimal;
+pub use show::shown;
+pub use value::{from_value, to_value};
+
+use crate::Refusal;
 use std::cmp::Ordering;
 
 const OBJECT: u32 = 0x2000_0000;
@@ -81,9 +93,18 @@ impl Item<'_> {
     }
 }
 
+/// An object without members.
+pub const EMPTY: Item<'static> = Item::Container(&OBJECT.to_ne_bytes());
+
 /// The value is larger than the server's form allows.
 #[derive(Debug, PartialEq)]
 pub struct TooLarge;
+
+impl From<TooLarge> for Refusal {
+    fn from(_: TooLarge) -> Refusal {
+        Refusal::new("the JSON would be larger than 256 MB", "Keep data where it belongs, and point at it.")
+    }
+}
 
 fn in_order(a: &[u8], b: &[u8]) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
@@ -94,6 +115,14 @@ pub fn object(members: &mut [(&str, Item<'_>)]) -> Result<Vec<u8>, TooLarge> {
     members.sort_unstable_by(|(a, _), (b, _)| in_order(a.as_bytes(), b.as_bytes()));
     let keys = members.iter().map(|(key, _)| Item::Text(key.as_bytes()));
     write(OBJECT | members.len() as u32, members.len() * 2, keys.chain(members.iter().map(|(_, item)| *item)))
+}
+
+/// Builds an object that has the members of another and these, which win.
+pub fn with<'a>(object: Container<'a>, changes: &[(&'a str, Item<'a>)]) -> Result<Vec<u8>, TooLarge> {
+    let kept = object.members().filter_map(|(key, item)| Some((std::str::from_utf8(key).ok()?, item)));
+    let kept = kept.filter(|(key, _)| !changes.iter().any(|(other, _)| other == key));
+    let mut members: Vec<(&str, Item<'_>)> = kept.chain(changes.iter().copied()).collect();
+    self::object(&mut members)
 }
 
 /// Builds an array.
@@ -148,7 +177,7 @@ fn append(out: &mut Vec<u8>, item: Item<'_>) -> u32 {
         }
         Item::Int(number) => {
             aligned(out);
-            append_number(out, number);
+            number::append_whole(out, number);
             NUMERIC
         }
         Item::Number(bytes) => {
@@ -162,29 +191,6 @@ fn append(out: &mut Vec<u8>, item: Item<'_>) -> u32 {
             CONTAINER
         }
     }
-}
-
-/// A whole number in the server's short form: length, sign and weight, then digits of base 10,000
-/// without zeros at either end.
-fn append_number(out: &mut Vec<u8>, number: i64) {
-    const SHORT: u16 = 0x8000;
-    const NEGATIVE: u16 = 0x2000;
-    let mut digits = [0_u16; 5];
-    let mut rest = number.unsigned_abs();
-    let mut first = digits.len();
-    while rest > 0 {
-        first -= 1;
-        digits[first] = (rest % 10_000) as u16;
-        rest /= 10_000;
-    }
-    let digits = &digits[first..];
-    let weight = digits.len().saturating_sub(1) as u16;
-    let kept = digits.iter().rposition(|digit| *digit != 0).map_or(0, |last| last + 1);
-    let length = 6 + 2 * kept as u32;
-    let varlena = if cfg!(target_endian = "little") { length << 2 } else { length };
-    out.extend_from_slice(&varlena.to_ne_bytes());
-    out.extend_from_slice(&(SHORT | if number < 0 { NEGATIVE } else { 0 } | weight).to_ne_bytes());
-    digits[..kept].iter().for_each(|digit| out.extend_from_slice(&digit.to_ne_bytes()));
 }
 
 /// An object or array, read in place. The bytes are trusted: they are the server's own.
@@ -302,117 +308,5 @@ impl<'a> Container<'a> {
             }
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[derive(Clone, Debug)]
-    enum Tree {
-        Leaf(Leaf),
-        Array(Vec<Tree>),
-        Object(std::collections::BTreeMap<String, Tree>),
-    }
-
-    #[derive(Clone, Debug)]
-    enum Leaf {
-        Null,
-        Bool(bool),
-        Int(i64),
-        Text(String),
-    }
-
-    fn trees() -> impl Strategy<Value = Tree> {
-        let leaf = prop_oneof![
-            Just(Leaf::Null),
-            any::<bool>().prop_map(Leaf::Bool),
-            any::<i64>().prop_map(Leaf::Int),
-            ".{0,12}".prop_map(Leaf::Text)
-        ]
-        .prop_map(Tree::Leaf);
-        leaf.prop_recursive(4, 256, 80, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..80).prop_map(Tree::Array),
-                prop::collection::btree_map("[a-z]{0,5}", inner, 0..40).prop_map(Tree::Object),
-            ]
-        })
-    }
-
-    fn built(tree: &Tree) -> Result<Vec<u8>, TooLarge> {
-        match tree {
-            Tree::Leaf(leaf) => root(item(leaf)),
-            Tree::Array(items) => {
-                let parts: Vec<_> = items.iter().map(built).collect::<Result<_, _>>()?;
-                array(parts.iter().map(|part| Container::new(part).item()))
-            }
-            Tree::Object(map) => {
-                let parts: Vec<_> = map.values().map(built).collect::<Result<_, _>>()?;
-                let mut members: Vec<_> =
-                    map.keys().zip(&parts).map(|(key, part)| (key.as_str(), Container::new(part).item())).collect();
-                object(&mut members)
-            }
-        }
-    }
-
-    fn item(leaf: &Leaf) -> Item<'_> {
-        match leaf {
-            Leaf::Null => Item::Null,
-            Leaf::Bool(value) => Item::Bool(*value),
-            Leaf::Int(number) => Item::Int(*number),
-            Leaf::Text(text) => text.as_str().into(),
-        }
-    }
-
-    fn same(item_read: Item<'_>, tree: &Tree) -> bool {
-        match (item_read, tree) {
-            (Item::Number(bytes), Tree::Leaf(Leaf::Int(number))) => {
-                let mut expected = Vec::new();
-                append_number(&mut expected, *number);
-                bytes == expected
-            }
-            (found, Tree::Leaf(leaf)) => found == item(leaf),
-            (Item::Container(bytes), Tree::Array(items)) => {
-                let container = Container::new(bytes);
-                container.is_array()
-                    && container.len() == items.len()
-                    && container.elements().zip(items).all(|(found, tree)| same(found, tree))
-            }
-            (Item::Container(bytes), Tree::Object(map)) => {
-                let container = Container::new(bytes);
-                container.is_object()
-                    && container.keys().count() == map.len()
-                    && container
-                        .members()
-                        .all(|(key, found)| std::str::from_utf8(key).is_ok_and(|key| same(found, &map[key])))
-                    && map.iter().all(|(key, tree)| container.get(key).is_some_and(|found| same(found, tree)))
-                    && container.get("no such key").is_none()
-            }
-            _ => false,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_written_is_read(tree in trees()) {
-            let bytes = built(&tree).expect("small");
-            prop_assert!(same(Container::new(&bytes).item(), &tree));
-        }
-    }
-
-    #[test]
-    fn a_number_is_in_the_servers_short_form() {
-        let form = |number| {
-            let mut out = Vec::new();
-            append_number(&mut out, number);
-            out.chunks(2).skip(2).map(|pair| u16::from_ne_bytes([pair[0], pair[1]])).collect::<Vec<_>>()
-        };
-        assert_eq!(form(0), [0x8000]);
-        assert_eq!(form(7), [0x8000, 7]);
-        assert_eq!(form(-12_345), [0xA001, 1, 2345]);
-        assert_eq!(form(50_000), [0x8001, 5]);
-        assert_eq!(form(i64::MIN), [0xA004, 922, 3372, 368, 5477, 5808]);
     }
 }

@@ -1,10 +1,11 @@
 //! The policies that agentq itself goes by: their shapes, bounds and defaults. Any other key is the
 //! user's own, and may hold what it likes.
 
-use crate::error::Refusal;
+use crate::error::{Refusal, shown};
 use crate::input;
+use crate::jsonb::Item;
 use crate::reaction::Matrix;
-use crate::shape::At;
+use crate::reader::Reader;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -19,6 +20,9 @@ pub const KNOWN: [&str; 5] = [REACTION_MATRIX, AUTO_APPROVE, PROPOSAL_CAPS, WORK
 pub const SOURCES: [&str; 4] = ["api", "trigger", "reaction", "manual"];
 
 const MANY: i64 = 1_000_000_000;
+/// Kinds, sources or tags that one rule names, and the longest of them.
+pub(crate) const MOST_GLOBS: usize = 10_000;
+pub(crate) const LONGEST_GLOB: usize = input::LONGEST_KEY;
 
 /// What holds for a key that nobody has set.
 pub fn default_of(key: &str) -> Option<Value> {
@@ -33,7 +37,7 @@ pub fn default_of(key: &str) -> Option<Value> {
 }
 
 /// Accepts a value for a key, or says what is wrong with it and where.
-pub fn check(key: &str, value: &Value) -> Result<(), Refusal> {
+pub fn check(key: &str, value: Item<'_>) -> Result<(), Refusal> {
     match key {
         REACTION_MATRIX => Matrix::read(value).map(drop),
         AUTO_APPROVE => AutoApprove::read(value).map(drop),
@@ -60,8 +64,8 @@ impl Risk {
         Risk::WORDS[self as usize]
     }
 
-    pub fn read(at: &At<'_>) -> Result<Risk, Refusal> {
-        Ok(match at.one_of(&Risk::WORDS)? {
+    pub fn read(at: Reader<'_>) -> Result<Risk, Refusal> {
+        Ok(match at.word(&Risk::WORDS)? {
             "low" => Risk::Low,
             "medium" => Risk::Medium,
             "high" => Risk::High,
@@ -83,21 +87,17 @@ pub struct AutoApprove {
 }
 
 impl AutoApprove {
-    pub fn read(value: &Value) -> Result<AutoApprove, Refusal> {
-        let at = At::root(AUTO_APPROVE, value);
+    pub fn read(value: Item<'_>) -> Result<AutoApprove, Refusal> {
+        let at = Reader::open(AUTO_APPROVE, value)?;
         at.object(&["enabled", "allowed_step_kinds", "max_risk", "sources"])?;
-        let sources = at
-            .member("sources")
-            .map(|sources| sources.list()?.iter().map(|source| source.one_of(&SOURCES).map(str::to_owned)).collect());
+        let sources = at.member("sources").read(|sources| {
+            sources.list("sources", 0..=MOST_GLOBS)?.map(|source| source.word(&SOURCES).map(str::to_owned)).collect()
+        })?;
         Ok(AutoApprove {
-            enabled: at.member("enabled").map(|flag| flag.flag()).transpose()?.unwrap_or(false),
-            allowed_step_kinds: at
-                .member("allowed_step_kinds")
-                .map(|kinds| kinds.texts())
-                .transpose()?
-                .unwrap_or_default(),
-            max_risk: at.member("max_risk").map(|risk| Risk::read(&risk)).transpose()?,
-            sources: sources.transpose()?,
+            enabled: at.member("enabled").flag()?.unwrap_or(false),
+            allowed_step_kinds: at.member("allowed_step_kinds").names(MOST_GLOBS, LONGEST_GLOB)?.unwrap_or_default(),
+            max_risk: at.member("max_risk").read(Risk::read)?,
+            sources,
         })
     }
 }
@@ -121,34 +121,35 @@ pub struct ProposalCaps {
 }
 
 impl ProposalCaps {
-    pub fn read(value: &Value) -> Result<ProposalCaps, Refusal> {
-        let at = At::root(PROPOSAL_CAPS, value);
+    pub fn read(value: Item<'_>) -> Result<ProposalCaps, Refusal> {
+        let at = Reader::open(PROPOSAL_CAPS, value)?;
         at.object(&["daily_limit", "per_source", "max_steps", "hook"])?;
         let mut per_source = BTreeMap::new();
-        if let Some(limits) = at.member("per_source") {
-            limits.object(&SOURCES)?;
-            for (source, limit) in limits.members().filter(|(_, limit)| !limit.value.is_null()) {
-                per_source.insert(source.to_owned(), limit.whole(0, MANY)?);
+        if let Some(limits) = at.member("per_source").object(&SOURCES)? {
+            for source in SOURCES {
+                if let Some(limit) = limits.member(source).whole(0..=MANY)? {
+                    per_source.insert(source.to_owned(), limit);
+                }
             }
         }
         Ok(ProposalCaps {
-            daily_limit: at.member("daily_limit").map(|limit| limit.whole(0, MANY)).transpose()?,
+            daily_limit: at.member("daily_limit").whole(0..=MANY)?,
             per_source,
-            max_steps: at.member("max_steps").map(|most| most.whole(1, MANY)).transpose()?,
-            hook: at.member("hook").map(|hook| Hook::read(&hook)).transpose()?,
+            max_steps: at.member("max_steps").whole(1..=MANY)?,
+            hook: at.member("hook").read(Hook::read)?,
         })
     }
 }
 
 impl Hook {
-    fn read(at: &At<'_>) -> Result<Hook, Refusal> {
-        let (name, role) = if at.value.is_object() {
+    fn read(at: Reader<'_>) -> Result<Hook, Refusal> {
+        let (name, role) = if at.is_object() {
             at.object(&["function", "role"])?;
-            let function = at.member("function").ok_or_else(|| at.must_be("an object with the key \"function\""))?;
-            let role = at.member("role").map(|role| role.text().map(str::to_owned)).transpose()?;
-            (function.clone(), role)
+            let function = at.member("function").reader();
+            let function = function.ok_or_else(|| at.must_be("an object with the key \"function\""))?;
+            (function, at.member("role").name(input::LONGEST_NAME)?.map(str::to_owned))
         } else {
-            (at.clone(), None)
+            (at, None)
         };
         // Only plain names: what is stored here is called, and must be no SQL of its own.
         let plain = |part: &&str| {
@@ -157,13 +158,13 @@ impl Hook {
                 && letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_')
                 && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
         };
-        let parts: Vec<&str> = name.text()?.split('.').collect();
-        match parts.as_slice() {
-            [schema, function] if plain(schema) && plain(function) => {
-                Ok(Hook { schema: (*schema).to_owned(), function: (*function).to_owned(), role })
+        let text = name.name(input::LONGEST_NAME)?;
+        match text.split_once('.') {
+            Some((schema, function)) if plain(&schema) && plain(&function) => {
+                Ok(Hook { schema: schema.to_owned(), function: function.to_owned(), role })
             }
             _ => Err(name.refuse(
-                &format!("\"{}\" is not the name of a function with its schema", crate::error::shown(name.text()?)),
+                format!("\"{}\" is not the name of a function with its schema", shown(text)),
                 "Write it as schema.function, in small letters, without arguments. It is called with (template jsonb, source text).",
             )),
         }
@@ -180,26 +181,23 @@ pub struct WorkerPolicy {
 }
 
 impl WorkerPolicy {
-    pub fn read(value: &Value) -> Result<WorkerPolicy, Refusal> {
-        let at = At::root(WORKER_POLICY, value);
+    pub fn read(value: Item<'_>) -> Result<WorkerPolicy, Refusal> {
+        let at = Reader::open(WORKER_POLICY, value)?;
         at.object(&["lease_minutes", "max_retries", "stale_minutes"])?;
         Ok(WorkerPolicy {
-            lease_minutes: at.member("lease_minutes").map(|m| m.number(0.02, 1440.0)).transpose()?.unwrap_or(5.0),
-            max_retries: at.member("max_retries").map(|n| n.whole(0, 999)).transpose()?.unwrap_or(3),
-            stale_minutes: at.member("stale_minutes").map(|m| m.number(0.02, 525_600.0)).transpose()?,
+            lease_minutes: at.member("lease_minutes").number(0.02..=1440.0)?.unwrap_or(5.0),
+            max_retries: at.member("max_retries").whole(0..=999)?.unwrap_or(3),
+            stale_minutes: at.member("stale_minutes").number(0.02..=525_600.0)?,
         })
     }
 }
 
-fn check_roles(value: &Value) -> Result<(), Refusal> {
-    let at = At::root(AGENT_ROLES, value);
-    at.map()?;
-    for (role, about) in at.members() {
-        input::name(&about.path, role, input::LONGEST_NAME)?;
+fn check_roles(value: Item<'_>) -> Result<(), Refusal> {
+    let at = Reader::open(AGENT_ROLES, value)?;
+    for (role, about) in at.members()? {
+        input::name(about.path(), role, input::LONGEST_NAME)?;
         about.map()?;
-        if let Some(kinds) = about.member("step_kinds") {
-            kinds.texts()?;
-        }
+        about.member("step_kinds").names(MOST_GLOBS, LONGEST_GLOB)?;
     }
     Ok(())
 }
@@ -207,18 +205,19 @@ fn check_roles(value: &Value) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::document;
 
     fn refusal(key: &str, value: Value) -> String {
-        check(key, &value).expect_err(&value.to_string()).message
+        check(key, document(&value)).expect_err(&value.to_string()).message
     }
 
     #[test]
     fn every_default_is_acceptable_to_its_own_key() {
         for key in KNOWN {
-            assert_eq!(check(key, &default_of(key).unwrap()), Ok(()), "{key}");
+            assert_eq!(check(key, document(&default_of(key).unwrap())), Ok(()), "{key}");
         }
         assert_eq!(default_of("mine"), None);
-        assert_eq!(check("mine", &json!("anything")), Ok(()));
+        assert_eq!(check("mine", document(&json!("anything"))), Ok(()));
     }
 
     #[test]
@@ -234,14 +233,14 @@ mod tests {
             (PROPOSAL_CAPS, json!({"hook": "gate"}), "proposal_caps.hook: \"gate\" is not the name"),
             (PROPOSAL_CAPS, json!({"hook": "a.b(); drop"}), "proposal_caps.hook:"),
             (PROPOSAL_CAPS, json!({"hook": {"role": "x"}}), "proposal_caps.hook must be"),
-            (PROPOSAL_CAPS, json!([]), "proposal_caps must be an object"),
+            (PROPOSAL_CAPS, json!([]), "proposal_caps must be a JSON object"),
             (AUTO_APPROVE, json!({"enabled": "yes"}), "auto_approve.enabled must be true or false"),
             (AUTO_APPROVE, json!({"allowed_step_kinds": [1]}), "auto_approve.allowed_step_kinds[0] must be"),
             (AUTO_APPROVE, json!({"max_risk": "none"}), "auto_approve.max_risk must be one of"),
             (AUTO_APPROVE, json!({"sources": ["web"]}), "auto_approve.sources[0] must be one of"),
             (WORKER_POLICY, json!({"max_retries": 1.5}), "worker_policy.max_retries must be"),
             (WORKER_POLICY, json!({"lease_minutes": 0}), "worker_policy.lease_minutes must be"),
-            (AGENT_ROLES, json!({"sage": 1}), "agent_roles.sage must be an object"),
+            (AGENT_ROLES, json!({"sage": 1}), "agent_roles.sage must be a JSON object"),
             (AGENT_ROLES, json!({"sage": {"step_kinds": 3}}), "agent_roles.sage.step_kinds must be"),
         ] {
             let found = refusal(key, value);
@@ -251,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_hook_is_a_name_with_a_schema_and_perhaps_a_role() {
-        let read = |value: Value| ProposalCaps::read(&json!({"hook": value})).unwrap().hook.unwrap();
+        let read = |value: Value| ProposalCaps::read(document(&json!({"hook": value}))).unwrap().hook.unwrap();
         assert_eq!(read(json!("ops.gate")), Hook { schema: "ops".into(), function: "gate".into(), role: None });
         assert_eq!(read(json!({"function": "ops.gate", "role": "g"})).role.as_deref(), Some("g"));
     }

@@ -2,9 +2,10 @@
 //! gate, whether it needs a person.
 
 use crate::error::Refusal;
+use crate::jsonb::{self, Container};
 use crate::policy::{AutoApprove, ProposalCaps, Risk, WorkerPolicy};
 use crate::reaction::glob;
-use crate::shape::At;
+use crate::reader::{Member, Reader};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -74,9 +75,10 @@ pub fn step_count(template: &Value) -> i64 {
 }
 
 /// The higher of what the template and the caller say.
-pub fn risk(template: &Value, said: Option<&At<'_>>) -> Result<Option<Risk>, Refusal> {
-    let own = At::root("p_template", template).member("risk_level").map(|risk| Risk::read(&risk)).transpose()?;
-    Ok(own.max(said.map(Risk::read).transpose()?))
+pub fn risk(template: &Value, said: Member<'_>) -> Result<Option<Risk>, Refusal> {
+    let level = jsonb::from_value(template.get("risk_level").unwrap_or(&Value::Null))?;
+    let level = Reader::at("p_template.risk_level", Container::new(&level).item());
+    Ok(Member::from(Some(level)).read(Risk::read)?.max(said.read(Risk::read)?))
 }
 
 /// A template without what only the decision about it needs, and with what the policy adds where a
@@ -194,13 +196,14 @@ fn allows(allowed: &str, kind: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::document;
 
     fn caps(value: Value) -> ProposalCaps {
-        ProposalCaps::read(&value).unwrap()
+        ProposalCaps::read(document(&value)).unwrap()
     }
 
     fn approve(value: Value) -> AutoApprove {
-        AutoApprove::read(&value).unwrap()
+        AutoApprove::read(document(&value)).unwrap()
     }
 
     fn kinds(of: &[&str]) -> Vec<String> {
@@ -280,7 +283,7 @@ mod tests {
         let template = json!({"title": "t", "risk_level": "low", "steps": [
             {"kind": "a"}, {"kind": "b", "retry": {"max_attempts": 9}, "timeout_seconds": 5},
             {"mission": {"steps": [{"kind": "c"}]}}]});
-        let policy = WorkerPolicy::read(&json!({"max_retries": 2, "stale_minutes": 1.5})).unwrap();
+        let policy = WorkerPolicy::read(document(&json!({"max_retries": 2, "stale_minutes": 1.5}))).unwrap();
         assert_eq!(
             mission_template(&template, &policy),
             json!({"title": "t", "steps": [
@@ -288,7 +291,7 @@ mod tests {
                 {"kind": "b", "retry": {"max_attempts": 9}, "timeout_seconds": 5},
                 {"mission": {"steps": [{"kind": "c", "retry": {"max_attempts": 3}, "timeout_seconds": 90}]}}]})
         );
-        let default = WorkerPolicy::read(&json!({})).unwrap();
+        let default = WorkerPolicy::read(document(&json!({}))).unwrap();
         assert_eq!(
             mission_template(&json!({"steps": [{"kind": "a"}]}), &default),
             json!({"steps": [{"kind": "a", "retry": {"max_attempts": 4}}]})
@@ -298,11 +301,14 @@ mod tests {
     #[test]
     fn the_higher_risk_counts() {
         let said = json!("high");
-        let at = At::root("p_options.risk_level", &said);
-        assert_eq!(risk(&json!({"risk_level": "low"}), Some(&at)), Ok(Some(Risk::High)));
-        assert_eq!(risk(&json!({}), None), Ok(None));
+        let said = Member::from(Some(Reader::at("p_options.risk_level", document(&said))));
+        assert_eq!(risk(&json!({"risk_level": "low"}), said), Ok(Some(Risk::High)));
+        assert_eq!(risk(&json!({}), Member::ABSENT), Ok(None));
         assert!(
-            risk(&json!({"risk_level": 3}), None).unwrap_err().message.starts_with("p_template.risk_level must be")
+            risk(&json!({"risk_level": 3}), Member::ABSENT)
+                .unwrap_err()
+                .message
+                .starts_with("p_template.risk_level must be")
         );
     }
 }

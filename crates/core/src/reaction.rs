@@ -4,8 +4,9 @@
 
 use crate::error::{Refusal, shown};
 use crate::input;
-use crate::policy::REACTION_MATRIX;
-use crate::shape::At;
+use crate::jsonb::Item;
+use crate::policy::{LONGEST_GLOB, MOST_GLOBS, REACTION_MATRIX};
+use crate::reader::{Member, Reader};
 use serde_json::Value;
 
 /// The largest number of patterns: each event is held against all of them.
@@ -61,21 +62,16 @@ const KEYS: [&str; 12] = [
 ];
 
 impl Matrix {
-    pub fn read(value: &Value) -> Result<Matrix, Refusal> {
-        let at = At::root(REACTION_MATRIX, value);
-        let items = at.list()?;
-        if items.len() > MOST_PATTERNS {
-            return Err(at.refuse(
-                &format!("{} patterns are more than the {MOST_PATTERNS} allowed", items.len()),
-                "Join patterns: type and source may be lists, and * stands for anything.",
-            ));
-        }
+    pub fn read(value: Item<'_>) -> Result<Matrix, Refusal> {
+        let at = Reader::open(REACTION_MATRIX, value)?;
+        let at = at.hint("Join patterns: type and source may be lists, and * stands for anything.");
+        let items = at.list("patterns", 0..=MOST_PATTERNS)?;
         let mut patterns: Vec<Pattern> = Vec::with_capacity(items.len());
         for item in items {
             let pattern = Pattern::read(&item)?;
             if patterns.iter().any(|other| other.name == pattern.name) {
                 return Err(item.refuse(
-                    &format!("there is another pattern \"{}\" before it", pattern.name),
+                    format!("there is another pattern \"{}\" before it", pattern.name),
                     "Give each pattern an id of its own: cooldown and dedupe go by it.",
                 ));
             }
@@ -100,45 +96,39 @@ impl Matrix {
 }
 
 impl Pattern {
-    fn read(at: &At<'_>) -> Result<Pattern, Refusal> {
+    fn read(at: &Reader<'_>) -> Result<Pattern, Refusal> {
         at.object(&KEYS)?;
-        let name = at.member("id").or_else(|| at.member("name")).ok_or_else(|| {
+        let name = at.member("id").reader().or_else(|| at.member("name").reader()).ok_or_else(|| {
             at.refuse("a pattern needs an id", "Give it an \"id\" (or \"name\") that no other pattern has.")
         })?;
-        let name = input::name(&name.path, name.text()?, input::LONGEST_NAME)?.to_owned();
-        let types = at.member("type").ok_or_else(|| {
+        let types = at.member("type").reader().ok_or_else(|| {
             at.refuse("a pattern needs a type", "Give it a \"type\" such as \"user:*\", or \"*\" for every event.")
         })?;
-        let (any_tags, all_tags) = match at.member("tags") {
-            None => Default::default(),
-            Some(tags) if tags.value.is_object() => {
+        let globs = |list: Member<'_>| list.names(MOST_GLOBS, LONGEST_GLOB).map(Option::unwrap_or_default);
+        let (any_tags, all_tags) = match at.member("tags").reader() {
+            Some(tags) if tags.is_object() => {
                 tags.object(&["any", "all"])?;
-                let list = |key| tags.member(key).map(|list| list.texts()).transpose();
-                (list("any")?.unwrap_or_default(), list("all")?.unwrap_or_default())
+                (globs(tags.member("any"))?, globs(tags.member("all"))?)
             }
-            Some(tags) => (tags.texts()?, Vec::new()),
+            tags => (globs(tags.into())?, Vec::new()),
         };
-        let template = at.member("template").ok_or_else(|| {
+        let template = at.member("template").reader().ok_or_else(|| {
             at.refuse("a pattern needs a template", "Give it the mission template that is to be proposed.")
         })?;
         template.map()?;
         Ok(Pattern {
-            name,
-            enabled: at.member("enabled").map(|flag| flag.flag()).transpose()?.unwrap_or(true),
-            types: types.texts()?,
+            name: name.name(input::LONGEST_NAME)?.to_owned(),
+            enabled: at.member("enabled").flag()?.unwrap_or(true),
+            types: types.names(MOST_GLOBS, LONGEST_GLOB)?,
             any_tags,
             all_tags,
-            sources: at.member("source").map(|source| source.texts()).transpose()?.unwrap_or_default(),
-            when: at.member("when").map(|when| when.text().map(str::to_owned)).transpose()?,
-            probability: at.member("probability").map(|p| p.number(0.0, 1.0)).transpose()?.unwrap_or(1.0),
-            cooldown_seconds: at
-                .member("cooldown_seconds")
-                .map(|s| s.number(0.0, 315_360_000.0))
-                .transpose()?
-                .unwrap_or(0.0),
-            dedupe: at.member("dedupe").map(|dedupe| pieces(&dedupe)).transpose()?.unwrap_or_default(),
-            template: template.value.clone(),
-            path: at.path.clone(),
+            sources: globs(at.member("source"))?,
+            when: at.member("when").name(usize::MAX)?.map(str::to_owned),
+            probability: at.member("probability").number(0.0..=1.0)?.unwrap_or(1.0),
+            cooldown_seconds: at.member("cooldown_seconds").number(0.0..=315_360_000.0)?.unwrap_or(0.0),
+            dedupe: at.member("dedupe").read(|dedupe| pieces(&dedupe))?.unwrap_or_default(),
+            template: template.value()?,
+            path: at.path().to_owned(),
         })
     }
 
@@ -213,8 +203,8 @@ fn draw(event: &[u8; 16], name: &str) -> f64 {
 }
 
 /// A key is a path, or a text in which {path} stands for what the path leads to.
-fn pieces(at: &At<'_>) -> Result<Vec<Piece>, Refusal> {
-    let mut rest = at.text()?;
+fn pieces(at: &Reader<'_>) -> Result<Vec<Piece>, Refusal> {
+    let mut rest = at.name(usize::MAX)?;
     if rest.starts_with('$') {
         return Ok(vec![Piece::Path(rest.to_owned())]);
     }
@@ -295,11 +285,12 @@ fn has_reference(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::document;
     use proptest::prelude::*;
     use serde_json::json;
 
     fn matrix(patterns: Value) -> Matrix {
-        Matrix::read(&patterns).unwrap()
+        Matrix::read(document(&patterns)).unwrap()
     }
 
     fn names(matrix: &Matrix, kind: &str, tags: &[&str], source: Option<&str>) -> Vec<String> {
@@ -326,7 +317,7 @@ mod tests {
     fn a_pattern_that_does_not_fit_is_refused_with_its_path() {
         for (patterns, message) in [
             (json!({}), "reaction_matrix must be a list"),
-            (json!([1]), "reaction_matrix[0] must be an object"),
+            (json!([1]), "reaction_matrix[0] must be a JSON object"),
             (json!([{"type": "x", "template": {}}]), "reaction_matrix[0]: a pattern needs an id"),
             (json!([{"id": "a", "template": {}}]), "reaction_matrix[0]: a pattern needs a type"),
             (json!([{"id": "a", "type": "x"}]), "reaction_matrix[0]: a pattern needs a template"),
@@ -344,7 +335,7 @@ mod tests {
                 "reaction_matrix[1]: there is another pattern \"a\"",
             ),
         ] {
-            let found = Matrix::read(&patterns).unwrap_err().message;
+            let found = Matrix::read(document(&patterns)).unwrap_err().message;
             assert!(found.starts_with(message), "{found}");
         }
     }

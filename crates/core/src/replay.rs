@@ -4,8 +4,9 @@
 //! be run twice (`non_idempotent_steps`). Steps that the job has begun through the step functions are recorded.
 
 use crate::error::{Refusal, shown};
+use crate::jsonb::{self, Container, Item};
+use crate::reader::Reader;
 use crate::steps::Status;
-use serde_json::{Value, json};
 
 /// Where to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,23 +59,27 @@ pub struct Recorded {
 /// What a replay starts with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    pub checkpoint: Option<Value>,
+    /// In the server's form.
+    pub checkpoint: Option<Vec<u8>>,
     /// Recorded steps before this position are taken over; None: none are.
     pub keep_before: Option<i32>,
     /// What would run again though it must not.
     pub unsafe_steps: Vec<String>,
 }
 
-fn names(checkpoint: Option<&Value>, key: &str) -> Vec<String> {
-    let list = checkpoint.and_then(|checkpoint| checkpoint.get(key)).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+/// The names in a list of the checkpoint. What is none is passed over: a checkpoint is the worker's own.
+fn names<'a>(checkpoint: Option<Item<'a>>, key: &str) -> Vec<&'a str> {
+    let list = checkpoint.and_then(|item| Reader::at("the checkpoint", item).member(key).reader());
+    let list = list.filter(Reader::is_list);
+    let names = list.iter().filter_map(|list| list.elements().ok()).flatten();
+    names.filter_map(|name| name.text().ok()).collect()
 }
 
 /// `recorded`: the steps of the job in order of their position. `external_effects`: the job as a whole has effects that
 /// must not happen twice.
 pub fn plan(
     from: &From<'_>,
-    checkpoint: Option<&Value>,
+    checkpoint: Option<Item<'_>>,
     recorded: &[Recorded],
     external_effects: bool,
 ) -> Result<Plan, Refusal> {
@@ -89,17 +94,19 @@ pub fn plan(
                 return Err(refuse_unknown(step, &done, recorded));
             }
             let again = &done[listed.unwrap_or(done.len())..];
-            let first_again = || recorded.iter().find(|other| again.contains(&other.name)).map(|other| other.position);
+            let first_again =
+                || recorded.iter().find(|other| again.contains(&other.name.as_str())).map(|other| other.position);
             let keep_before = position.or_else(first_again).unwrap_or(i32::MAX);
             // A step that the checkpoint does not list: what it lists and was begun later is not done either.
-            let later = |name: &String| recorded.iter().any(|r| r.name == *name && r.position >= keep_before);
+            let later = |name: &&str| recorded.iter().any(|r| r.name == *name && r.position >= keep_before);
             let begin_at = listed.or_else(|| done.iter().position(later)).unwrap_or(done.len());
             (begin_at, Some(keep_before))
         }
     };
     let again = &done[begin_at..];
     let delicate = names(checkpoint, "non_idempotent_steps");
-    let mut unsafe_steps: Vec<String> = again.iter().filter(|step| delicate.contains(step)).cloned().collect();
+    let unsafe_steps = again.iter().filter(|step| delicate.contains(step));
+    let mut unsafe_steps: Vec<String> = unsafe_steps.map(|step| (*step).to_owned()).collect();
     for step in recorded.iter().filter(|step| !step.idempotent && step.status != Status::Failed) {
         // One that is taken over without its end is not run again: its outcome is unknown to the next run, too.
         if step.position >= keep_before.unwrap_or(0) && !unsafe_steps.contains(&step.name) {
@@ -110,23 +117,24 @@ pub fn plan(
     if external_effects && delicate.is_empty() && recorded.iter().all(|step| step.idempotent) {
         unsafe_steps.push("the job as a whole".to_owned());
     }
-    let checkpoint = match from {
-        From::Beginning => None,
-        From::LastCheckpoint => checkpoint.cloned(),
-        From::Step(step) => checkpoint.cloned().map(|mut checkpoint| {
-            if checkpoint.is_object() {
-                checkpoint["completed_steps"] = json!(done[..begin_at]);
-                checkpoint["step"] = json!(step);
-                checkpoint["step_index"] = json!(begin_at);
-            }
-            checkpoint
-        }),
+    let checkpoint = match (from, checkpoint) {
+        (From::Beginning, _) | (_, None) => None,
+        (From::Step(step), Some(Item::Container(bytes))) if Container::new(bytes).is_object() => {
+            let completed = jsonb::array(done[..begin_at].iter().map(|name| Item::from(*name)))?;
+            let changes = [
+                ("completed_steps", Item::Container(&completed)),
+                ("step", (*step).into()),
+                ("step_index", (begin_at as i64).into()),
+            ];
+            Some(jsonb::with(Container::new(bytes), &changes)?)
+        }
+        (_, Some(checkpoint)) => Some(jsonb::root(checkpoint)?),
     };
     Ok(Plan { checkpoint, keep_before, unsafe_steps })
 }
 
-fn refuse_unknown(step: &str, done: &[String], recorded: &[Recorded]) -> Refusal {
-    let mut known: Vec<&str> = done.iter().map(String::as_str).collect();
+fn refuse_unknown(step: &str, done: &[&str], recorded: &[Recorded]) -> Refusal {
+    let mut known: Vec<&str> = done.to_vec();
     for step in recorded {
         if !known.contains(&step.name.as_str()) {
             known.push(&step.name);
@@ -145,6 +153,12 @@ fn refuse_unknown(step: &str, done: &[String], recorded: &[Recorded]) -> Refusal
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::document;
+    use serde_json::{Value, json};
+
+    fn made(checkpoint: &Option<Vec<u8>>) -> Value {
+        jsonb::to_value(Container::new(checkpoint.as_ref().unwrap()).item()).unwrap()
+    }
 
     fn saved() -> Value {
         json!({"completed_steps": ["search", "pay", "mail"], "non_idempotent_steps": ["pay"], "intermediate_state": {"n": 1}})
@@ -152,26 +166,31 @@ mod tests {
 
     #[test]
     fn from_the_beginning_everything_runs_again() {
-        let plan = plan(&From::Beginning, Some(&saved()), &[], false).unwrap();
+        let plan = plan(&From::Beginning, Some(document(&saved())), &[], false).unwrap();
         assert_eq!(plan, Plan { checkpoint: None, keep_before: None, unsafe_steps: vec!["pay".to_owned()] });
     }
 
     #[test]
     fn from_the_last_checkpoint_nothing_that_was_done_runs_again() {
-        let plan = plan(&From::LastCheckpoint, Some(&saved()), &[], true).unwrap();
-        assert_eq!(plan, Plan { checkpoint: Some(saved()), keep_before: Some(i32::MAX), unsafe_steps: vec![] });
+        let plan = plan(&From::LastCheckpoint, Some(document(&saved())), &[], true).unwrap();
+        assert_eq!((made(&plan.checkpoint), plan.keep_before, plan.unsafe_steps.len()), (saved(), Some(i32::MAX), 0));
     }
 
     #[test]
     fn from_a_step_it_and_what_follows_runs_again() {
-        let mail = plan(&From::Step("mail"), Some(&saved()), &[], false).unwrap();
+        let mail = plan(&From::Step("mail"), Some(document(&saved())), &[], false).unwrap();
         assert_eq!(mail.unsafe_steps, Vec::<String>::new());
-        let checkpoint = mail.checkpoint.unwrap();
+        let checkpoint = made(&mail.checkpoint);
         assert_eq!(checkpoint["completed_steps"], json!(["search", "pay"]));
         assert_eq!((checkpoint["step"].clone(), checkpoint["step_index"].clone()), (json!("mail"), json!(2)));
         assert_eq!(checkpoint["intermediate_state"], json!({"n": 1}));
-        assert_eq!(plan(&From::Step("pay"), Some(&saved()), &[], false).unwrap().unsafe_steps, ["pay"]);
-        assert!(plan(&From::Step("fly"), Some(&saved()), &[], false).unwrap_err().hint.contains("search, pay, mail"));
+        assert_eq!(plan(&From::Step("pay"), Some(document(&saved())), &[], false).unwrap().unsafe_steps, ["pay"]);
+        assert!(
+            plan(&From::Step("fly"), Some(document(&saved())), &[], false)
+                .unwrap_err()
+                .hint
+                .contains("search, pay, mail")
+        );
         assert!(plan(&From::Step("fly"), None, &[], false).unwrap_err().hint.contains("none"));
     }
 
@@ -223,9 +242,9 @@ mod tests {
             recorded("pay", 3, Status::Done, true),
         ];
         let saved = json!({"completed_steps": ["search", "pay"], "intermediate_state": 7});
-        let plan = plan(&From::Step("sum up"), Some(&saved), &steps, false).unwrap();
+        let plan = plan(&From::Step("sum up"), Some(document(&saved)), &steps, false).unwrap();
         assert_eq!(plan.keep_before, Some(2));
-        let checkpoint = plan.checkpoint.unwrap();
+        let checkpoint = made(&plan.checkpoint);
         assert_eq!((&checkpoint["completed_steps"], &checkpoint["step_index"]), (&json!(["search"]), &json!(1)));
     }
 }

@@ -1,7 +1,9 @@
 //! Durable steps: what follows when a step is begun, and which turn of a loop is meant.
 
+use crate::canonical;
 use crate::error::{Refusal, shown};
-use crate::{canonical, input, payload};
+use crate::jsonb::Item;
+use crate::reader::Reader;
 use serde_json::Value;
 
 /// The longest name of a step that a worker gives.
@@ -68,7 +70,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    pub fn of(value: &Value) -> Inputs {
+    pub fn of(value: Item<'_>) -> Inputs {
         Inputs { hash: canonical::hash(value), members: canonical::members(value) }
     }
 
@@ -115,42 +117,19 @@ impl Options {
     pub const KEYS: [&str; 4] = ["index", "repeat", "ordered", "idempotent"];
 
     /// Reads them; `accepted` are the keys that make sense for the function.
-    pub fn read(value: &Value, accepted: &[&str]) -> Result<Options, Refusal> {
-        let Value::Object(map) = value else {
-            return Err(payload::refuse_not_object("p_options", "this"));
-        };
-        input::known_options("p_options", map.keys(), accepted)?;
-        let flag = |key: &str, usual: bool| match map.get(key) {
-            None | Some(Value::Null) => Ok(usual),
-            Some(Value::Bool(flag)) => Ok(*flag),
-            Some(other) => Err(Refusal::new(
-                format!("the option \"{key}\" must be true or false, not {}", shown(&other.to_string())),
-                format!("For example: p_options => '{{\"{key}\": {}}}'.", !usual),
-            )),
-        };
-        let index = match map.get("index") {
-            None | Some(Value::Null) => None,
-            Some(value) => {
-                Some(value.as_i64().and_then(|n| i32::try_from(n).ok()).filter(|n| *n >= 1).ok_or_else(|| {
-                    Refusal::new(
-                        format!(
-                            "the option \"index\" must be a whole number from 1, not {}",
-                            shown(&value.to_string())
-                        ),
-                        "It says which turn of a loop the step is: 1 for the first.",
-                    )
-                })?)
-            }
-        };
+    pub fn read(options: &Reader<'_>, accepted: &[&str]) -> Result<Options, Refusal> {
+        options.object(accepted)?;
+        let flag = |key: &str, usual: bool| options.member(key).flag().map(|flag| flag.unwrap_or(usual));
+        let index = options.member("index").hint("It says which turn of a loop the step is: 1 for the first.");
         let options = Options {
-            index,
+            index: index.whole(1..=i32::MAX)?,
             repeat: flag("repeat", false)?,
             ordered: flag("ordered", false)?,
             idempotent: flag("idempotent", true)?,
         };
         if options.index.is_some() && options.repeat {
             return Err(Refusal::new(
-                "the options \"index\" and \"repeat\" exclude each other",
+                "p_options.index and p_options.repeat exclude each other",
                 "With index you say which turn of the loop it is; with repeat the turns are counted.",
             ));
         }
@@ -161,6 +140,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::document;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -184,18 +164,18 @@ mod tests {
 
     #[test]
     fn a_change_of_inputs_is_told_with_both_hashes() {
-        let before = Inputs::of(&json!({"to": "a", "n": 1}));
-        let after = Inputs::of(&json!({"to": "b", "n": 1}));
+        let before = Inputs::of(document(&json!({"to": "a", "n": 1})));
+        let after = Inputs::of(document(&json!({"to": "b", "n": 1})));
         let refusal = after.refuse_changed("the step \"mail\"", &before.hash, before.members.as_ref());
         for part in ["\"mail\"", "changed: \"to\"", &before.hash, &after.hash] {
             assert!(refusal.message.contains(part), "{refusal}");
         }
-        assert!(Inputs::of(&json!([1])).refuse_changed("x", "h", None).message.contains("before: their"));
+        assert!(Inputs::of(document(&json!([1]))).refuse_changed("x", "h", None).message.contains("before: their"));
     }
 
     #[test]
     fn options_keep_to_their_kinds() {
-        let read = |value: Value| Options::read(&value, &Options::KEYS);
+        let read = |value: Value| Options::read(&Reader::at("p_options", document(&value)), &Options::KEYS);
         assert_eq!(read(json!({})), Ok(Options::default()));
         let all = read(json!({"index": 3, "ordered": true, "idempotent": false})).unwrap();
         assert_eq!(all, Options { index: Some(3), repeat: false, ordered: true, idempotent: false });

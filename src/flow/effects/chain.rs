@@ -2,10 +2,10 @@
 //! enqueued by the transaction in which the one before succeeds; one that ends otherwise halts the chain.
 
 use super::manifest::Catalog;
-use super::perform::shorten;
 use super::{ON_END, audit, drift};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::ids::new_id;
+use crate::base::text::shorten;
 use crate::db::{Db, statements};
 use crate::flow::missions;
 use crate::json::Jsonb;

@@ -8,18 +8,19 @@ use super::audit;
 use super::chain;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
+use crate::base::text::shorten;
 use crate::db::{self, Db, Statement, statements};
 use crate::error::{OrRaise, raise, required, unknown_job};
 use crate::flow::missions;
 use crate::flow::settings::COMPENSATE_UNKNOWN;
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
+use agentq_core::Refusal;
 use agentq_core::mission::MISSION_ENDS;
-use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 statements!("compensate.sql": CHAIN_RUNNING, CHAIN_ADD, CHAIN_REMOVE, CHAIN_SIZE, CHAIN_TAKE, LOCK_OF_MISSION, LOCK_OF_JOB, UNFINISHED);
 
@@ -170,25 +171,13 @@ fn fn_effect_compensate(
             ))
             .or_raise(),
         };
-        let asked = p_options.map(|options| options.parse("p_options").and_then(read).or_raise());
-        let include_unknown = asked.flatten().unwrap_or_else(|| include_unknown(rules));
-        let terms = Terms { reason: p_reason.map(super::perform::shorten), include_unknown };
+        let options = json::options(p_options, &["include_unknown"]).or_raise();
+        // Whether effects with an unknown outcome are compensated as well.
+        let asked = options.member("include_unknown").flag().or_raise();
+        let include_unknown = asked.unwrap_or_else(|| include_unknown(rules));
+        let terms = Terms { reason: p_reason.map(shorten), include_unknown };
         db::answer(|db| public(db, scope, &terms, clock::now()))
     })
-}
-
-/// Whether effects with an unknown outcome are compensated as well.
-fn read(options: Value) -> Result<Option<bool>, Refusal> {
-    let Value::Object(map) = &options else { return Err(payload::refuse_not_object("p_options", "this")) };
-    input::known_options("p_options", map.keys(), &["include_unknown"])?;
-    match map.get("include_unknown") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Bool(flag)) => Ok(Some(*flag)),
-        Some(other) => Err(Refusal::new(
-            format!("the option \"include_unknown\" must be true or false, not {other}"),
-            "For example: p_options => '{\"include_unknown\": true}'.",
-        )),
-    }
 }
 
 fn public(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Jsonb {

@@ -9,13 +9,15 @@ use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::settings::COMPENSATION_MAX_DEPTH;
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::rules::Rulebook;
 use agentq_core::effects::{Fault, Manifest};
-use agentq_core::{input, payload};
+use agentq_core::jsonb::Item;
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -47,8 +49,8 @@ impl Catalog {
         }
         // The id again, with the tables as they are at the same moment.
         let row = db.run(&MANIFEST_LOAD, &[]);
-        let (id, pgrx::JsonB(document)): (Uuid, pgrx::JsonB) = (row.must("manifest_id"), row.must("document"));
-        let manifest = Rc::new(Manifest::read(&document).or_raise());
+        let (id, document): (Uuid, Jsonb) = (row.must("manifest_id"), row.must("document"));
+        let manifest = Rc::new(Manifest::read(&reader(document).or_raise()).or_raise());
         let catalog = Catalog { version: row.get("version"), manifest };
         COPY.set(Some((id, catalog.clone())));
         catalog
@@ -74,15 +76,22 @@ fn faults(manifest: &Manifest) -> Vec<Fault> {
     faults
 }
 
+/// Opens a document that is to be a manifest.
+fn reader<'a>(document: Jsonb) -> Result<Reader<'a>, Refusal> {
+    let opened = document.reader("p_manifest")?;
+    Ok(Reader::nameless("the manifest", opened.item()))
+}
+
 /// Changes the catalog and checks the whole of it.
-fn change(document: &Value, replace: bool, note: Option<&str>) -> Jsonb {
+fn change(document: Jsonb, replace: bool, note: Option<&str>) -> Jsonb {
     let now = clock::now();
+    let given = reader(document).or_raise();
     db::answer(|db| {
         // Whoever else changes it is waited for, and what it has set is seen.
         db.run(&MANIFEST_LOCK, &[]);
         let before = Catalog::current(db);
         let from = if replace { &Manifest::default() } else { &*before.manifest };
-        let manifest = from.changed(document).or_raise();
+        let manifest = from.changed(&given).or_raise();
         Fault::refusal(&faults(&manifest)).map_or(Ok(()), Err).or_raise();
         let told = |code: &str, version: Option<i64>| {
             Jsonb::from_value(json!({
@@ -95,8 +104,9 @@ fn change(document: &Value, replace: bool, note: Option<&str>) -> Jsonb {
         }
         let version = before.version.unwrap_or(0) + 1;
         write(db, &manifest, version, note, now);
+        let change = given.value().or_raise();
         let what =
-            json!({"version": version, "change": document, "replace": replace, "note": note, "by": db::session_user()});
+            json!({"version": version, "change": change, "replace": replace, "note": note, "by": db::session_user()});
         audit(db, "effect.manifest_set", &format!("manifest:{version}"), what, now);
         told("set", Some(version))
     })
@@ -127,8 +137,7 @@ fn fn_effect_manifest_set(
     p_replace: default!(Option<bool>, "false"),
     p_note: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
-    let document = required("p_manifest", p_manifest).parse("p_manifest").or_raise();
-    change(&document, p_replace.unwrap_or(false), p_note.map(shorten))
+    change(required("p_manifest", p_manifest), p_replace.unwrap_or(false), p_note.map(shorten))
 }
 
 #[pg_extern(stable, security_definer)]
@@ -137,7 +146,7 @@ fn fn_effect_manifest_check(
     p_manifest: default!(Option<Jsonb>, "NULL"),
     p_replace: default!(Option<bool>, "false"),
 ) -> Jsonb {
-    let document = p_manifest.map_or_else(|| json!({}), |manifest| manifest.parse("p_manifest").or_raise());
+    let document = reader(p_manifest.unwrap_or_else(Jsonb::empty_object)).or_raise();
     db::answer(|db| {
         let before = Catalog::current(db);
         let replaced = p_manifest.is_some() && p_replace.unwrap_or(false);
@@ -157,7 +166,9 @@ fn set_one(section: &str, what: &str, name: Option<&str>, definition: Option<Jso
     if !definition.is_object() {
         Err(payload::refuse_not_object("p_definition", definition.container().item().kind())).or_raise()
     }
-    change(&json!({section: {name: definition.parse("p_definition").or_raise()}}), false, None)
+    let entry = json::object(&mut [(name, definition.item())]);
+    let document = json::object(&mut [(section, Item::Container(&entry))]);
+    change(Jsonb::from_container(&document), false, None)
 }
 
 /// Takes out one entry of a section, which must be there.
@@ -170,7 +181,7 @@ fn remove_one(section: &str, what: &str, name: Option<&str>, has: impl Fn(&Manif
             format!("They are in agentq.effect_{section}."),
         )
     }
-    change(&json!({format!("{section}s"): {name: null}}), false, None)
+    change(Jsonb::from_value(json!({format!("{section}s"): {name: null}})), false, None)
 }
 
 #[pg_extern(security_definer)]

@@ -6,6 +6,7 @@
 use super::audit;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::PAYLOAD_MAX_BYTES;
+use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
@@ -187,7 +188,7 @@ fn check_result(result: Option<Jsonb>) {
         Err(payload::refuse_too_large("p_result", size, most, PAYLOAD_MAX_BYTES)).or_raise()
     }
     // Whoever compensates it reads it.
-    result.into_iter().for_each(|result| drop(result.parse("p_result").or_raise()));
+    result.into_iter().for_each(|result| drop(result.reader("p_result").or_raise()));
 }
 
 #[pg_extern(security_definer)]
@@ -206,15 +207,6 @@ fn fn_effect_fail(
         }
         _ => not_executing(effect),
     })
-}
-
-/// Errors are kept up to a bound.
-pub fn shorten(error: &str) -> &str {
-    let mut end = error.len().min(65_536);
-    while !error.is_char_boundary(end) {
-        end -= 1;
-    }
-    &error[..end]
 }
 
 /// Somebody who has looked says whether an effect happened.

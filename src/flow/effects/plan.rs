@@ -17,7 +17,8 @@ use crate::queue::rules::Rulebook;
 use crate::queue::storage::LockedLease;
 use agentq_core::effects::Manifest;
 use agentq_core::error::shown;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
@@ -82,7 +83,7 @@ impl Planner {
 /// One effect as the worker asks for it.
 struct Asked {
     effect_type: String,
-    payload: Value,
+    payload: Jsonb,
     key: String,
     compensation: Option<String>,
     counter_effects: Option<bool>,
@@ -150,7 +151,7 @@ impl Planner {
         let compensation = self.compensation(manifest, effect)?;
         let by = self.compensates.and(self.declared_by.as_ref()).and_then(|by| manifest.compensations.get(by));
         let counters = effect.counter_effects.unwrap_or_else(|| by.is_some_and(|by| by.counter_effects));
-        let payload = Jsonb::from_value(effect.payload.clone());
+        let payload = effect.payload;
         let (effect_type, key) = (effect.effect_type.as_str(), effect.key.as_str());
         let args = [
             new_id().into(),
@@ -191,57 +192,46 @@ fn read(rules: &Rulebook, job_id: Uuid, effects: Jsonb) -> Result<Vec<Asked>, Re
     if !effects.is_array() {
         return Err(not_a_list("p_effects", EXAMPLE));
     }
-    let Value::Array(list) = effects.parse("p_effects")? else { return Err(not_a_list("p_effects", EXAMPLE)) };
-    if list.len() > LARGEST_PLAN {
+    let list = effects.reader("p_effects")?;
+    let length = effects.container().len();
+    if length > LARGEST_PLAN {
         return Err(Refusal::new(
-            format!("a plan holds at most {LARGEST_PLAN} effects, and this one has {}", list.len()),
+            format!("a plan holds at most {LARGEST_PLAN} effects, and this one has {length}"),
             "Plan them in several calls, with an idempotency_key each.",
         ));
     }
     let mut keyless: HashMap<String, usize> = HashMap::new();
-    list.into_iter().enumerate().map(|(index, value)| one(rules, job_id, index, value, &mut keyless)).collect()
+    list.list("effects", 0..=LARGEST_PLAN)?.map(|effect| one(rules, job_id, &effect, &mut keyless)).collect()
 }
 
 fn one(
     rules: &Rulebook,
     job_id: Uuid,
-    index: usize,
-    value: Value,
+    at: &Reader<'_>,
     keyless: &mut HashMap<String, usize>,
 ) -> Result<Asked, Refusal> {
-    let path = format!("p_effects[{index}]");
-    let Value::Object(mut map) = value else { return Err(payload::refuse_not_object(&path, "this")) };
-    input::known_options(&path, map.keys(), &KEYS)?;
-    let mut text = |key: &str, longest: usize| match map.remove(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => {
-            input::name(&format!("{path}.{key}"), &text, longest)?;
-            Ok(Some(text))
-        }
-        Some(other) => Err(Refusal::new(
-            format!("{path}.{key} must be a text, not {}", shown(&other.to_string())),
-            format!("For example: '{EXAMPLE}'."),
-        )),
+    at.object(&KEYS)?;
+    let text = |key: &str, longest: usize| -> Result<Option<String>, Refusal> {
+        let text = at.member(key).hint("For example: {\"effect_type\": \"hotel_booking.book\"}.").name(longest)?;
+        Ok(text.map(str::to_owned))
     };
-    let effect_type = text("effect_type", input::LONGEST_NAME)?
-        .ok_or_else(|| Refusal::new(format!("{path} has no effect_type"), format!("For example: '{EXAMPLE}'.")))?;
-    let key = text("idempotency_key", input::LONGEST_KEY)?;
-    let compensation = text("declared_compensation", input::LONGEST_NAME)?;
-    let counter_effects = match map.remove("counter_effects") {
-        None | Some(Value::Null) => None,
-        Some(Value::Bool(flag)) => Some(flag),
-        Some(other) => {
-            return Err(Refusal::new(
-                format!("{path}.counter_effects must be true or false, not {}", shown(&other.to_string())),
-                "Leave it out: the manifest says it.",
-            ));
-        }
-    };
-    let payload = map.remove("payload").filter(|value| !value.is_null()).unwrap_or_else(|| json!({}));
-    check_signal(&format!("{path}.payload"), Jsonb::from_value(payload.clone()), rules.payload_max_bytes)?;
-    let key = key.unwrap_or_else(|| {
+    let effect_type = text("effect_type", input::LONGEST_NAME)?.ok_or_else(|| {
+        Refusal::new(format!("{} has no effect_type", at.path()), format!("For example: '{EXAMPLE}'."))
+    })?;
+    let counter_effects = at.member("counter_effects").hint("Leave it out: the manifest says it.").flag()?;
+    let payload = at.member("payload").read(|payload| {
+        let given = Jsonb::from_item(payload.item());
+        check_signal(payload.path(), given, rules.payload_max_bytes).map(|()| given)
+    })?;
+    let key = text("idempotency_key", input::LONGEST_KEY)?.unwrap_or_else(|| {
         let number = keyless.entry(effect_type.clone()).and_modify(|number| *number += 1).or_insert(1);
         format!("{job_id}:{effect_type}:{number}")
     });
-    Ok(Asked { effect_type, payload, key, compensation, counter_effects })
+    Ok(Asked {
+        compensation: text("declared_compensation", input::LONGEST_NAME)?,
+        payload: payload.unwrap_or_else(Jsonb::empty_object),
+        effect_type,
+        key,
+        counter_effects,
+    })
 }

@@ -440,7 +440,7 @@ pub fn candidate(row: &Rows) -> Candidate {
         kind: row.must("kind"),
         executor: row.get("executor"),
         params: row.must("params"),
-        spec: row.get::<pgrx::JsonB>("spec").map(|spec| agentq_core::mission::template::Spec::from_value(&spec.0)),
+        spec: row.get::<Jsonb>("spec").map(|spec| agentq_core::mission::template::Spec::from_jsonb(spec.item())),
         job: row.get("job_id"),
         shard: row.must("shard"),
     }

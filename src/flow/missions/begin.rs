@@ -18,7 +18,6 @@ use agentq_core::input;
 use agentq_core::mission::plan;
 use agentq_core::mission::template::Spec;
 use pgrx::Uuid;
-use serde_json::Value;
 use std::rc::Rc;
 
 statements!("begin.sql": STEP_BEGIN);
@@ -60,7 +59,7 @@ pub fn all(run: &Run<'_>, starts: Vec<(Candidate, Prepared)>) -> Vec<End> {
                     each.map(|(item, payload)| task(step, None, Some(item), *payload, &source)).collect();
                 begin_list(run, step, &each);
             }
-            Prepared::Mission(template, input) => ended.extend(begin_mission(run, step, template, input)),
+            Prepared::Mission(template, input) => ended.extend(begin_mission(run, step, *template, *input)),
         }
     }
     write(run, &tasks);
@@ -91,7 +90,7 @@ fn begin_list(run: &Run<'_>, step: &Candidate, jobs: &[Uuid]) {
 }
 
 /// Starts the mission that is a step's work. It may end at once, if none of its steps has to be done.
-fn begin_mission(run: &Run<'_>, step: &Candidate, template: &Value, given: &Value) -> Vec<End> {
+fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb) -> Vec<End> {
     let spec = step.spec.clone().unwrap_or_default();
     let id = crate::base::ids::new_id();
     mark(run, step, None, Some(id), None);
@@ -102,7 +101,7 @@ fn begin_mission(run: &Run<'_>, step: &Candidate, template: &Value, given: &Valu
         depth: run.depth + 1,
         actor: Some(ACTOR.to_owned()),
         timeout_seconds: spec.timeout_seconds,
-        input: Some(given.clone()),
+        input: Some(given),
         ..Start::default()
     };
     match check::read(&run.rules, template) {

@@ -5,6 +5,7 @@ use crate::db;
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
+use agentq_core::jsonb::{self, Container, Item};
 use agentq_core::mission::template::{Outside, Template};
 use pgrx::{IntoDatum, direct_function_call, pg_sys};
 use serde_json::Value;
@@ -28,16 +29,17 @@ impl Outside for Server<'_> {
         self.0.queue(queue).map(drop)
     }
 
-    fn params(&self, params: &Value) -> Result<(), Refusal> {
-        check_signal("the parameters", Jsonb::from_value(params.clone()), self.0.payload_max_bytes)
+    fn params(&self, params: Item<'_>) -> Result<(), Refusal> {
+        check_signal("the parameters", Jsonb::from_item(params), self.0.payload_max_bytes)
     }
 }
 
-pub fn read(rules: &Rulebook, template: &Value) -> Result<Template, Refusal> {
-    Template::read(template, &Server(rules))
+pub fn read<'a>(rules: &Rulebook, template: Jsonb) -> Result<Template<'a>, Refusal> {
+    Template::read(template.item(), &Server(rules))
 }
 
 /// Refuses a template that could not be started.
 pub fn check(template: &Value) -> Result<(), Refusal> {
-    read(&Rulebook::current(), template).map(drop)
+    let document = jsonb::from_value(template)?;
+    Template::read(Container::new(&document).item(), &Server(&Rulebook::current())).map(drop)
 }

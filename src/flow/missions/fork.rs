@@ -6,18 +6,18 @@ use super::{check, unknown_mission};
 use crate::base::clock;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
 use agentq_core::mission::plan;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Map, Value};
 
 statements!("fork.sql": FORK_MISSION, FORK_STEPS);
 
-#[derive(Default)]
 struct Options {
     title: Option<String>,
     /// By the name of a step.
@@ -25,28 +25,17 @@ struct Options {
 }
 
 impl Options {
-    fn read(value: Value) -> Result<Options, Refusal> {
-        let Value::Object(mut map) = value else {
-            return Err(payload::refuse_not_object("p_options", "this"));
-        };
-        input::known_options("p_options", map.keys(), &["title", "params"])?;
-        let title = match map.remove("title") {
-            None | Some(Value::Null) => None,
-            Some(title) => {
-                Some(input::name("title", title.as_str().unwrap_or_default(), input::LONGEST_KEY)?.to_owned())
+    fn read(options: Reader<'_>) -> Result<Options, Refusal> {
+        let title = options.member("title").name(input::LONGEST_KEY)?.map(str::to_owned);
+        let mut by_step = Map::new();
+        let hint = "Give new parameters by step: {\"params\": {\"draft\": {\"tone\": \"dry\"}}}.";
+        if let Some(params) = options.member("params").hint(hint).reader() {
+            for (step, params) in params.members()? {
+                params.clone().hint("Give them key by key; those that are not named stay as they were.").map()?;
+                by_step.insert(step.to_owned(), params.value()?);
             }
-        };
-        match map.remove("params") {
-            None | Some(Value::Null) => Ok(Options { title, params: Map::new() }),
-            Some(Value::Object(params)) => Ok(Options { title, params }),
-            Some(other) => Err(Refusal::new(
-                format!(
-                    "the option \"params\" must be an object, not {}",
-                    agentq_core::error::shown(&other.to_string())
-                ),
-                "Give new parameters by step: {\"params\": {\"draft\": {\"tone\": \"dry\"}}}.",
-            )),
         }
+        Ok(Options { title, params: by_step })
     }
 
     /// The template with the parameters that are given anew, key by key.
@@ -56,14 +45,8 @@ impl Options {
         for (number, step) in steps.enumerate() {
             let name =
                 step.get("name").and_then(Value::as_str).map_or_else(|| format!("step_{}", number + 1), str::to_owned);
-            let Some(params) = self.params.get(&name) else { continue };
+            let Some(Value::Object(params)) = self.params.get(&name) else { continue };
             left.retain(|other| **other != name);
-            let Value::Object(params) = params else {
-                return Err(Refusal::new(
-                    format!("the new parameters of \"{name}\" must be an object, not {params}"),
-                    "Give them key by key; those that are not named stay as they were.",
-                ));
-            };
             if !step["params"].is_object() {
                 step["params"] = Value::Object(Map::new());
             }
@@ -89,7 +72,7 @@ fn fn_mission_fork(
     answer::if_on(|rules| {
         let mission_id = required("p_mission", p_mission);
         let from = required("p_from_step", p_from_step);
-        let options = p_options.map(|o| o.parse("p_options").and_then(Options::read).or_raise()).unwrap_or_default();
+        let options = json::options(p_options, &["title", "params"]).and_then(Options::read).or_raise();
         db::answer(|db| fork(db, rules, mission_id, from, &options))
     })
 }
@@ -101,7 +84,8 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
     }
     let mut value = row.must::<pgrx::JsonB>("template").0;
     options.apply(&mut value).or_raise();
-    let template = check::read(rules, &value).or_raise();
+    let value = Jsonb::from_value(value);
+    let template = check::read(rules, value).or_raise();
     let mut ends: Vec<Option<Taken>> = vec![None; template.steps.len()];
     let mut well = vec![false; template.steps.len()];
     let mut begin = None;
@@ -139,13 +123,13 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
         source: row.get("source"),
         correlation_id: row.get("correlation_id"),
         trace_id: row.get("trace_id"),
-        input: row.get::<pgrx::JsonB>("input").map(|input| input.0),
+        input: row.get("input"),
         policy_snapshot: row.get::<pgrx::JsonB>("policy_snapshot").map(|snapshot| snapshot.0),
         command_id: row.get("command_id"),
         forked: Some((mission_id, from.to_owned())),
         taken,
         ..Start::default()
     };
-    let submitted = start::submit(db, &template, &value, &terms, clock::now());
+    let submitted = start::submit(db, &template, value, &terms, clock::now());
     start::started(db, &submitted, "forked")
 }

@@ -5,10 +5,12 @@ use super::prepare::Candidate;
 use super::rows::{mission_edge, mission_step};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::ids::new_ids;
+use crate::error::OrRaise;
 use crate::json::Jsonb;
 use crate::table::{Row, Table};
+use agentq_core::Refusal;
 use agentq_core::mission::plan::{self, Decision};
-use agentq_core::mission::template::Template;
+use agentq_core::mission::template::{Spec, Template};
 use pgrx::Uuid;
 use serde_json::Value;
 
@@ -25,10 +27,14 @@ pub struct Taken {
 pub struct Target<'a> {
     pub mission_id: Uuid,
     pub depth: i32,
-    pub template: &'a Template,
+    pub template: &'a Template<'a>,
     /// By the number of the step; empty: none.
     pub taken: &'a [Option<Taken>],
     pub paused: bool,
+}
+
+fn kept(spec: &Spec) -> Vec<u8> {
+    spec.to_jsonb().map_err(Refusal::from).or_raise()
 }
 
 /// Writes steps, edges and counts; returns the steps that need not wait.
@@ -65,7 +71,7 @@ pub fn steps(into: &Target<'_>, now: Micros) -> Vec<(Candidate, Decision)> {
             pending -= 1;
             met += i32::from(plan::meets(parent.required, &taken.status));
         }
-        let params = Jsonb::from_value(step.params.clone());
+        let params = Jsonb::from_item(step.params);
         let mut row = Row::of(&mission_step::TABLE)
             .set(mission_step::step_id, ids[number])
             .set(mission_step::mission_id, into.mission_id)
@@ -83,7 +89,7 @@ pub fn steps(into: &Target<'_>, now: Micros) -> Vec<(Candidate, Decision)> {
             .set(mission_step::executor, step.executor.as_deref())
             .set(mission_step::params, params);
         if let Some(spec) = &step.spec {
-            row = row.set(mission_step::spec, Jsonb::from_value(spec.to_value()));
+            row = row.set(mission_step::spec, Jsonb::from_container(&kept(spec)));
         }
         row = match taken(number) {
             Some(taken) => row
@@ -108,7 +114,7 @@ pub fn steps(into: &Target<'_>, now: Micros) -> Vec<(Candidate, Decision)> {
                             kind: step.kind.clone(),
                             executor: step.executor.clone(),
                             params,
-                            spec: step.spec.clone(),
+                            spec: step.spec.as_deref().cloned(),
                             shard,
                             job,
                         },

@@ -8,7 +8,7 @@ use crate::queue::rules::Rulebook;
 use agentq_core::mission::params;
 use agentq_core::mission::template::{MOST_ITEMS, Spec};
 use pgrx::Uuid;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 
 statements!("prepare.sql": RESULTS, PATHS, PATH_LIST);
@@ -33,7 +33,7 @@ pub enum Prepared {
     Job(Jsonb),
     Items(Vec<Jsonb>),
     /// A mission, and what it is started with.
-    Mission(Value, Value),
+    Mission(Jsonb, Jsonb),
 }
 
 pub enum Work {
@@ -85,8 +85,8 @@ fn one(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate) -> Result<Wo
     // Most have a time-out or a queue, and nothing to be filled in.
     let filled = if spec.reads.is_empty() { None } else { Some(filled(db, results, step, &json!({}))?) };
     if let Some(mission) = &spec.mission {
-        let input = filled.map_or_else(|| step.params.parse("params").map_err(|refusal| refusal.message), Ok)?;
-        return Ok(Work::Begin(Prepared::Mission(mission.clone(), input)));
+        let input = filled.map_or(step.params, Jsonb::from_value);
+        return Ok(Work::Begin(Prepared::Mission(Jsonb::from_container(mission), input)));
     }
     payload(rules, step, filled).map(|payload| Work::Begin(Prepared::Job(payload)))
 }
@@ -126,7 +126,7 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
         return Ok(Work::Done(Jsonb::from_value(json!([]))));
     }
     let own: Value = step.params.parse("params").map_err(|refusal| refusal.message)?;
-    let has_references = !params::paths(&own).is_empty();
+    let has_references = !params::paths(step.params.item()).is_empty();
     let mut payloads = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
         let variables = json!({"item": item, "index": index});
@@ -144,7 +144,7 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
 /// The parameters with what they refer to.
 fn filled(db: &Db, results: Jsonb, step: &Candidate, variables: &Value) -> Result<Value, String> {
     let own: Value = step.params.parse("params").map_err(|refusal| refusal.message)?;
-    let paths = params::paths(&own);
+    let paths = params::paths(step.params.item());
     if paths.is_empty() {
         return Ok(own);
     }
@@ -171,12 +171,12 @@ fn payload(rules: &Rulebook, step: &Candidate, filled: Option<Value>) -> Result<
     let payload = match (filled, &step.executor) {
         (None, None) => return Ok(step.params),
         (filled, executor) => {
-            let own = filled.map_or_else(|| step.params.parse("params").map_err(|refusal| refusal.message), Ok)?;
-            let mut own: Map<String, Value> = own.as_object().cloned().unwrap_or_default();
-            if let Some(executor) = executor {
-                own.entry("executor").or_insert_with(|| json!(executor));
+            let own = filled.map_or(step.params, Jsonb::from_value);
+            let own = if own.is_object() { own } else { Jsonb::empty_object() };
+            match executor.as_ref().filter(|_| !own.has_key("executor")) {
+                Some(executor) => own.with("executor", Jsonb::from_item(executor.as_str().into())),
+                None => own,
             }
-            Jsonb::from_value(Value::Object(own))
         }
     };
     check_signal("the parameters", payload, rules.payload_max_bytes).map_err(|refusal| refusal.message)?;

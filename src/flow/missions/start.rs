@@ -7,11 +7,12 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
 use agentq_core::mission::template::Template;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ pub struct Start {
     /// None: the role that opened the session.
     pub actor: Option<String>,
     /// What steps read as $.input.
-    pub input: Option<Value>,
+    pub input: Option<Jsonb>,
     /// It waits for fn_mission_resume.
     pub paused: bool,
     pub timeout_seconds: Option<f64>,
@@ -57,12 +58,13 @@ pub struct Submitted {
 
 /// Starts a mission, or says what is wrong with its template. A mission that has its key already is answered with.
 pub fn start(db: &Db, template: &Value, terms: Start, now: Micros) -> Result<Uuid, Refusal> {
+    let template = Jsonb::from_value(template.clone());
     let read = check::read(&Rulebook::current(), template)?;
     Ok(submit(db, &read, template, &terms, now).mission_id)
 }
 
 /// Starts a mission whose template has been read.
-pub fn submit(db: &Db, template: &Template, value: &Value, terms: &Start, now: Micros) -> Submitted {
+pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now: Micros) -> Submitted {
     let mission_id = terms.id.unwrap_or_else(new_id);
     let timeout = [template.timeout_seconds, terms.timeout_seconds].into_iter().flatten().reduce(f64::min);
     let deadline = timeout.map(|seconds| timestamp(now + (seconds * 1e6) as i64));
@@ -70,12 +72,11 @@ pub fn submit(db: &Db, template: &Template, value: &Value, terms: &Start, now: M
     let title = terms.title.as_deref().or(template.title.as_deref());
     let (forked_from, forked_step) = terms.forked.clone().unzip();
     let snapshot = terms.policy_snapshot.clone().map(Jsonb::from_value);
-    let given = terms.input.clone().map(Jsonb::from_value);
     let args = [
         mission_id.into(),
         if terms.paused { "approved" } else { "running" }.into(),
         title.into(),
-        Jsonb::from_value(value.clone()).into(),
+        value.into(),
         (template.steps.len() as i32).into(),
         terms.depth.into(),
         terms.parent_step.into(),
@@ -87,7 +88,7 @@ pub fn submit(db: &Db, template: &Template, value: &Value, terms: &Start, now: M
         terms.correlation_id.as_deref().into(),
         terms.trace_id.as_deref().into(),
         snapshot.into(),
-        given.into(),
+        terms.input.into(),
         terms.idempotency_key.as_deref().into(),
         template.mode.into(),
         deadline.into(),
@@ -128,43 +129,18 @@ const OPTIONS: [&str; 8] =
     ["title", "idempotency_key", "source", "correlation_id", "trace_id", "input", "paused", "timeout_seconds"];
 
 /// Reads what a caller may ask for.
-fn options(value: &Value) -> Result<Start, Refusal> {
-    let Value::Object(map) = value else {
-        return Err(payload::refuse_not_object("p_options", "this"));
-    };
-    input::known_options("p_options", map.keys(), &OPTIONS)?;
-    let wrong = |key: &str, what: &str, example: &str| {
-        let found = agentq_core::error::shown(&map[key].to_string());
-        Refusal::new(format!("the option \"{key}\" must be {what}, not {found}"), format!("For example: {example}."))
-    };
-    let text = |key: &str| match map.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(input::name(key, text, input::LONGEST_KEY)?.to_owned())),
-        Some(_) => Err(wrong(key, "a text", &format!("{{\"{key}\": \"nightly\"}}"))),
-    };
-    let timeout_seconds = match map.get("timeout_seconds") {
-        None | Some(Value::Null) => None,
-        Some(value) => {
-            let seconds = value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= 315_360_000.0);
-            Some(
-                seconds
-                    .ok_or_else(|| wrong("timeout_seconds", "a number of seconds", "{\"timeout_seconds\": 3600}"))?,
-            )
-        }
-    };
+fn options(options: Reader<'_>) -> Result<Start, Refusal> {
+    let text = |key: &str| options.member(key).name(input::LONGEST_KEY).map(|text| text.map(str::to_owned));
+    let timeout = options.member("timeout_seconds").hint("For example: {\"timeout_seconds\": 3600}.");
     Ok(Start {
         title: text("title")?,
         idempotency_key: text("idempotency_key")?,
         source: text("source")?,
         correlation_id: text("correlation_id")?,
         trace_id: text("trace_id")?,
-        input: map.get("input").filter(|value| !value.is_null()).cloned(),
-        paused: match map.get("paused") {
-            None | Some(Value::Null) => false,
-            Some(Value::Bool(flag)) => *flag,
-            Some(_) => return Err(wrong("paused", "true or false", "{\"paused\": true}")),
-        },
-        timeout_seconds,
+        input: options.member("input").reader().map(|input| Jsonb::from_item(input.item())),
+        paused: options.member("paused").flag()?.unwrap_or(false),
+        timeout_seconds: timeout.seconds(0.000_001..=315_360_000.0)?,
         ..Start::default()
     })
 }
@@ -173,11 +149,11 @@ fn options(value: &Value) -> Result<Start, Refusal> {
 #[search_path(pg_catalog, pg_temp)]
 fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
     answer::if_on(|rules| {
-        let value = required("p_template", p_template).parse("p_template").or_raise();
-        let template = check::read(rules, &value).or_raise();
-        let terms = p_options.map(|o| o.parse("p_options").and_then(|o| options(&o)).or_raise()).unwrap_or_default();
+        let value = required("p_template", p_template);
+        let template = check::read(rules, value).or_raise();
+        let terms = json::options(p_options, &OPTIONS).and_then(options).or_raise();
         db::answer(|db| {
-            let submitted = submit(db, &template, &value, &terms, clock::now());
+            let submitted = submit(db, &template, value, &terms, clock::now());
             started(db, &submitted, "started")
         })
     })

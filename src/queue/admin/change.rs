@@ -8,10 +8,11 @@ use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::ends::settle::{self, Seized};
 use crate::queue::storage::Place;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::jsonb::Item;
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::Value;
 
 statements!("change.sql": PARKED, JOB_CHANGE);
 
@@ -28,7 +29,7 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
         if let Some(payload) = payload {
             check_signal("payload_json", payload, rules.payload_max_bytes).or_raise();
         }
-        changes.without("payload_json").parse("p_changes").and_then(check).or_raise();
+        changes.without("payload_json").reader("p_changes").and_then(check).or_raise();
         db::answer(|db| {
             let behind = match settle::seize(db, job_id) {
                 Seized::Resting(_) if !db.run(&PARKED, &[job_id.into()]).is_empty() => raise(
@@ -56,25 +57,18 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
     })
 }
 
-fn check(changes: Value) -> Result<(), Refusal> {
-    let Value::Object(map) = &changes else {
-        return Err(payload::refuse_not_object("p_changes", "this"));
-    };
-    input::known_options("p_changes", map.keys(), &CHANGEABLE)?;
-    if let Some(value) = map.get("priority") {
-        input::priority(input::whole("priority", value)?)?;
-    }
-    if let Some(value) = map.get("max_attempts") {
-        input::max_attempts(input::whole("max_attempts", value)?)?;
-    }
-    for key in ["source_ref", "target_ref", "payload_ref"] {
-        input::reference(key, map.get(key).and_then(Value::as_str))?;
-    }
-    if let Some(value) = map.get("scheduled_at") {
-        let text = value.as_str().ok_or_else(|| {
-            Refusal::new(format!("scheduled_at must be a timestamp, not {value}"), "Give it as a text.")
-        })?;
-        parse_moment("scheduled_at", text)?;
+/// A change is named for what it is to become, so a null is no way to leave it out.
+fn check(changes: Reader<'_>) -> Result<(), Refusal> {
+    changes.object(&CHANGEABLE)?;
+    for (key, at) in changes.members()? {
+        match key {
+            "priority" => at.hint(input::PRIORITY_HINT).whole(input::PRIORITIES).map(drop)?,
+            "max_attempts" => at.hint(input::ATTEMPTS_HINT).whole(input::ATTEMPTS).map(drop)?,
+            "scheduled_at" => parse_moment(at).map(drop)?,
+            // A reference may be taken away.
+            _ if at.item() == Item::Null => {}
+            _ => drop(input::reference(at.path(), Some(at.clone().secret().text()?))?),
+        }
     }
     Ok(())
 }

@@ -4,13 +4,13 @@ use crate::base::clock::{self, timestamp};
 use crate::base::roles::check_lendable;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::marks::wake_all_at_commit;
 use crate::server;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::prelude::*;
-use serde_json::Value;
 
 statements!("handlers.sql": HANDLER_SET, HANDLER_REMOVE, HANDLERS);
 
@@ -62,7 +62,7 @@ fn fn_handler_register(
     let caller_name = server::role_name(caller);
     let role = p_role.unwrap_or(&caller_name);
     check_lendable(role, caller);
-    let options = p_options.map(|o| o.parse("p_options").and_then(options).or_raise()).unwrap_or_default();
+    let options = json::options(p_options, &["queue", "timeout_seconds", "enabled"]).and_then(options).or_raise();
     let queue = options.queue.unwrap_or_else(|| input::DEFAULT_QUEUE.to_owned());
     wake_all_at_commit();
     db::answer_as_owner(|db| {
@@ -81,41 +81,20 @@ fn fn_handler_register(
     })
 }
 
-#[derive(Default)]
+/// What a handler may be registered with.
 struct Options {
     queue: Option<String>,
     timeout_seconds: Option<i32>,
     enabled: Option<bool>,
 }
 
-fn options(value: Value) -> Result<Options, Refusal> {
-    let Value::Object(map) = &value else {
-        return Err(payload::refuse_not_object("p_options", "this"));
-    };
-    input::known_options("p_options", map.keys(), &["queue", "timeout_seconds", "enabled"])?;
-    let timeout_seconds = match map.get("timeout_seconds").filter(|v| !v.is_null()) {
-        None => None,
-        Some(value) => {
-            let fits = value.as_i64().filter(|n| (1..=i64::from(LONGEST_TIMEOUT)).contains(n));
-            Some(fits.ok_or_else(|| {
-                Refusal::new(
-                    format!("timeout_seconds must be a whole number from 1 to {LONGEST_TIMEOUT}, not {value}"),
-                    "A job that runs longer belongs into a worker outside the server.",
-                )
-            })? as i32)
-        }
-    };
-    let present = |key: &str| map.get(key).filter(|value| !value.is_null());
-    let wrong = |key: &str, what: &str, value: &Value| {
-        let shown = agentq_core::error::shown(&value.to_string());
-        Refusal::new(format!("the option \"{key}\" must be {what}, not {shown}"), "Leave it out, or write it so.")
-    };
-    let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong("queue", "a text", value));
-    let flag = |value: &Value| value.as_bool().ok_or_else(|| wrong("enabled", "true or false", value));
+fn options(options: Reader<'_>) -> Result<Options, Refusal> {
+    let timeout = options.member("timeout_seconds");
+    let timeout = timeout.hint("A job that runs longer belongs into a worker outside the server.");
     Ok(Options {
-        queue: present("queue").map(text).transpose()?,
-        timeout_seconds,
-        enabled: present("enabled").map(flag).transpose()?,
+        queue: options.member("queue").text()?.map(str::to_owned),
+        timeout_seconds: timeout.whole(1..=LONGEST_TIMEOUT)?,
+        enabled: options.member("enabled").flag()?,
     })
 }
 

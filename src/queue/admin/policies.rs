@@ -7,10 +7,11 @@ use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use agentq_core::error_class::{CLASSES, normal};
+use agentq_core::reader::{Member, Reader};
 use agentq_core::retry::LONGEST_WAIT;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::{Refusal, input};
 use pgrx::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 statements!("policies.sql": CLASS_SET, CLASS_REMOVE, POLICY_SET, POLICY_REMOVE);
 
@@ -28,6 +29,10 @@ const KEYS: [&str; 10] = [
     "non_retryable",
     "requires_idempotency_key",
 ];
+
+/// Delays and classes that one policy lists.
+const MOST_DELAYS: usize = 1_000;
+const MOST_CLASSES: usize = 1_000;
 
 /// The classes as the library knows them; the table takes its first rows from here.
 #[pg_extern(immutable, parallel_safe)]
@@ -99,7 +104,7 @@ fn fn_error_class_remove(p_error_class: Option<&str>) -> Jsonb {
 #[search_path(pg_catalog, pg_temp)]
 fn fn_retry_policy_set(p_scope: Option<&str>, p_name: Option<&str>, p_policy: Option<Jsonb>) -> Jsonb {
     let (scope, name) = named(p_scope, p_name).or_raise();
-    let policy = required("p_policy", p_policy).parse("p_policy").and_then(checked).or_raise();
+    let policy = required("p_policy", p_policy).reader("p_policy").and_then(checked).or_raise();
     let classes = ["retryable", "non_retryable"].into_iter().filter_map(|key| policy[key].as_array()).flatten();
     let rules = Rulebook::current();
     if rules.policies.lacks_delays(scope, name, &policy) {
@@ -150,72 +155,34 @@ fn named<'a>(scope: Option<&'a str>, name: Option<&'a str>) -> Result<(&'a str, 
 }
 
 /// Checks a policy, and brings the names of classes into their normal form.
-fn checked(policy: Value) -> Result<Value, Refusal> {
-    let Value::Object(mut map) = policy else {
-        return Err(payload::refuse_not_object("p_policy", "this"));
-    };
-    input::known_options("p_policy", map.keys(), &KEYS)?;
-    map.get("max_attempts")
-        .filter(present)
-        .map(|v| input::max_attempts(input::whole("max_attempts", v)?))
-        .transpose()?;
-    for (key, least, most) in [
-        ("seconds", 0.0, LONGEST_WAIT),
-        ("multiplier", 1.0, 1e6),
-        ("max_seconds", 0.0, LONGEST_WAIT),
-        ("jitter", 0.0, 1.0),
+fn checked(policy: Reader<'_>) -> Result<Value, Refusal> {
+    policy.object(&KEYS)?;
+    policy.member("max_attempts").hint(input::ATTEMPTS_HINT).whole(input::ATTEMPTS)?;
+    let hint = "Waits are in seconds; jitter is a share from 0 to 1.";
+    for (key, range) in [
+        ("seconds", 0.0..=LONGEST_WAIT),
+        ("multiplier", 1.0..=1e6),
+        ("max_seconds", 0.0..=LONGEST_WAIT),
+        ("jitter", 0.0..=1.0),
     ] {
-        if let Some(value) = map.get(key).filter(present) {
-            number(key, value, least, most)?;
+        policy.member(key).hint(hint).number(range)?;
+    }
+    policy.member("backoff").word(&BACKOFFS)?;
+    policy.member("delays").hint("Give it a list of numbers of seconds, such as [30, 120, 600].").read(|delays| {
+        delays.list("numbers", 1..=MOST_DELAYS)?.try_for_each(|delay| delay.number(0.0..=LONGEST_WAIT).map(drop))
+    })?;
+    let key_wanted = policy.member("requires_idempotency_key");
+    key_wanted.hint("With true, a job without a key of its own is refused.").flag()?;
+    let mut value = policy.value()?;
+    for key in ["retryable", "non_retryable"] {
+        if let Some(names) = classes(policy.member(key))? {
+            value[key] = json!(names);
         }
     }
-    if let Some(backoff) = map.get("backoff").filter(present) {
-        input::one_of("backoff", backoff.as_str().unwrap_or_default(), &BACKOFFS)?;
-    }
-    if let Some(delays) = map.get("delays").filter(present) {
-        let list = delays.as_array().filter(|list| (1..=1_000).contains(&list.len()));
-        let list = list.ok_or_else(|| not_a_list("delays", delays, "numbers of seconds, such as [30, 120, 600]"))?;
-        list.iter().try_for_each(|delay| number("delays", delay, 0.0, LONGEST_WAIT))?;
-    }
-    classes(&mut map, "retryable")?;
-    classes(&mut map, "non_retryable")?;
-    match map.get("requires_idempotency_key") {
-        None | Some(Value::Null | Value::Bool(_)) => Ok(Value::Object(map)),
-        Some(other) => Err(Refusal::new(
-            format!("requires_idempotency_key must be true or false, not {other}"),
-            "With true, a job without a key of its own is refused.",
-        )),
-    }
+    Ok(value)
 }
 
-fn present(value: &&Value) -> bool {
-    !value.is_null()
-}
-
-fn number(key: &str, value: &Value, least: f64, most: f64) -> Result<(), Refusal> {
-    match value.as_f64() {
-        Some(number) if (least..=most).contains(&number) => Ok(()),
-        _ => Err(Refusal::new(
-            format!(
-                "{key} must be a number from {least} to {most}, not {}",
-                agentq_core::error::shown(&value.to_string())
-            ),
-            "Waits are in seconds; jitter is a share from 0 to 1.",
-        )),
-    }
-}
-
-fn classes(map: &mut Map<String, Value>, key: &str) -> Result<(), Refusal> {
-    let Some(value) = map.get(key).filter(present) else { return Ok(()) };
-    let wrong = || not_a_list(key, value, "names of error classes, such as [\"timeout\"]");
-    let names = value.as_array().ok_or_else(wrong)?;
-    let names: Option<Vec<Value>> = names.iter().map(|name| Some(json!(normal(name.as_str()?)))).collect();
-    let names = names.ok_or_else(wrong)?;
-    map.insert(key.to_owned(), Value::Array(names));
-    Ok(())
-}
-
-fn not_a_list(key: &str, value: &Value, of: &str) -> Refusal {
-    let shown = agentq_core::error::shown(&value.to_string());
-    Refusal::new(format!("{key} must be a list, not {shown}"), format!("Give it a list of {of}."))
+fn classes(at: Member<'_>) -> Result<Option<Vec<String>>, Refusal> {
+    at.hint("Give it a list of names of error classes, such as [\"timeout\"].")
+        .read(|names| names.list("names", 0..=MOST_CLASSES)?.map(|name| name.text().map(normal)).collect())
 }

@@ -8,9 +8,9 @@ use crate::json::Jsonb;
 use crate::queue::capacity::limits::check_description;
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::marks::wake_all_at_commit;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::prelude::*;
-use serde_json::Value;
 
 statements!("queues.sql": QUEUE_SET, QUEUE_PAUSE);
 
@@ -19,33 +19,21 @@ statements!("queues.sql": QUEUE_SET, QUEUE_PAUSE);
 fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'")) -> Jsonb {
     let queue = input::name("p_queue", required("p_queue", p_queue), input::LONGEST_NAME).or_raise();
     let options = p_options.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
-    options.parse("p_options").and_then(check).or_raise();
+    options.reader("p_options").and_then(check).or_raise();
     let now = timestamp(clock::now());
     db::answer(|db| db.run(&QUEUE_SET, &[queue.into(), options.into(), now.into()]).only())
 }
 
-fn check(options: Value) -> Result<(), Refusal> {
-    let Value::Object(map) = &options else {
-        return Err(payload::refuse_not_object("p_options", "this"));
-    };
-    input::known_options(
-        "p_options",
-        map.keys(),
-        &["lease_seconds", "max_attempts", "priority", "description", "keep_seconds", "durable_claims"],
-    )?;
-    let number = |key: &str| map.get(key).filter(|v| !v.is_null()).map(|v| input::whole(key, v)).transpose();
-    number("lease_seconds")?.map(input::lease_seconds).transpose()?;
-    number("max_attempts")?.map(input::max_attempts).transpose()?;
-    number("priority")?.map(input::priority).transpose()?;
-    number("keep_seconds")?.map(input::keep_seconds).transpose()?;
-    check_description(map)?;
-    match map.get("durable_claims") {
-        None | Some(Value::Null | Value::Bool(_)) => Ok(()),
-        Some(other) => Err(Refusal::new(
-            format!("durable_claims must be true or false, not {other}"),
-            "With false, a crash of the server may undo the claims of its last moments.",
-        )),
-    }
+fn check(options: Reader<'_>) -> Result<(), Refusal> {
+    options.object(&["lease_seconds", "max_attempts", "priority", "description", "keep_seconds", "durable_claims"])?;
+    options.member("lease_seconds").hint(input::LEASE_HINT).whole(input::LEASES)?;
+    options.member("max_attempts").hint(input::ATTEMPTS_HINT).whole(input::ATTEMPTS)?;
+    options.member("priority").hint(input::PRIORITY_HINT).whole(input::PRIORITIES)?;
+    options.member("keep_seconds").hint(input::KEEP_HINT).whole(0..=i32::MAX)?;
+    check_description(&options)?;
+    let durable = options.member("durable_claims");
+    durable.hint("With false, a crash of the server may undo the claims of its last moments.").flag()?;
+    Ok(())
 }
 
 #[pg_extern(security_definer)]

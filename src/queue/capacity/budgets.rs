@@ -14,10 +14,11 @@ use crate::queue::counting::{asking, changes, count_first, tables};
 use crate::queue::rows::{budget_spent, job, job_lease};
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::LockedLease;
-use crate::table::{Moment, Reader, Row, Scan, Table};
+use crate::table::{self, Moment, Row, Scan, Table};
 use agentq_core::budget::{Budget, Counter, PERIODS, Period, Reserved, millionths};
 use agentq_core::limits::LONGEST_KEY;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Map, Value, json};
@@ -27,28 +28,24 @@ statements!("budgets.sql": BUDGET_SET, BUDGET_REMOVE, LEASE_RESERVED);
 /// The longest name of a unit, and the largest amount of one.
 const LONGEST_UNIT: usize = 30;
 const LARGEST: f64 = 1e12;
+/// Units in which one job has a cost.
+const MOST_UNITS: usize = 16;
 
 /// Checks what a job is expected to cost, or did: an amount of each unit.
-pub fn check_amounts(what: &str, value: &Value) -> Result<Map<String, Value>, Refusal> {
-    let hint = format!("For example: {{\"{what}\": {{\"tokens\": 5000, \"usd\": 0.12, \"tool_calls\": 3}}}}.");
-    let wrong = |amount: &Value| {
-        let shown = amount.to_string();
-        Refusal::new(
-            format!(
-                "{what} must be an object of amounts from 0 to {LARGEST}, not {}",
-                agentq_core::error::shown(&shown)
-            ),
-            hint.clone(),
-        )
-    };
-    let map = value.as_object().filter(|map| map.len() <= 16).ok_or_else(|| wrong(value))?;
-    for (unit, amount) in map {
-        check_unit(unit)?;
-        if !amount.as_f64().is_some_and(|amount| (0.0..=LARGEST).contains(&amount)) {
-            return Err(wrong(amount));
-        }
+pub fn check_amounts(at: Reader<'_>) -> Result<Map<String, Value>, Refusal> {
+    let hint = "Give an amount of each unit: {\"tokens\": 5000, \"usd\": 0.12, \"tool_calls\": 3}.";
+    let at = at.hint(hint);
+    if at.map()?.len() > MOST_UNITS {
+        return Err(at.must_be(&format!("an object of at most {MOST_UNITS} amounts")));
     }
-    Ok(map.clone())
+    let mut amounts = Map::new();
+    for (unit, amount) in at.members()? {
+        check_unit(unit).map_err(|refusal| amount.told(refusal))?;
+        let amount = amount.hint(hint);
+        amount.number(0.0..=LARGEST)?;
+        amounts.insert(unit.to_owned(), amount.value()?);
+    }
+    Ok(amounts)
 }
 
 fn check_unit(unit: &str) -> Result<&str, Refusal> {
@@ -63,7 +60,7 @@ fn check_unit(unit: &str) -> Result<&str, Refusal> {
 }
 
 /// What a job is expected to cost, in millionths of each unit.
-pub fn cost_of(body: &Reader) -> Vec<(String, i64)> {
+pub fn cost_of(body: &table::Reader) -> Vec<(String, i64)> {
     let Some(bytes) = body.maybe_bytes(job::cost) else { return Vec::new() };
     let cost = Jsonb::from_container(bytes).parse("cost").unwrap_or_default();
     let amounts = cost.as_object().into_iter().flatten();
@@ -162,7 +159,7 @@ fn fn_job_usage(
 ) -> Jsonb {
     answer::if_on(|_| {
         let (job_id, owner) = (required("p_job_id", p_job_id), required("p_lease_owner", p_lease_owner));
-        let usage = required("p_usage", p_usage).parse("p_usage").and_then(|usage| check_amounts("p_usage", &usage));
+        let usage = required("p_usage", p_usage).reader("p_usage").and_then(check_amounts);
         let (usage, now) = (usage.or_raise(), clock::now());
         db::answer(|db| {
             if LockedLease::lock(db, job_id, Some(owner), p_lease_token).is_none() {
@@ -212,10 +209,11 @@ fn fn_budget_set(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&st
     limits::check_rule_key(key).or_raise();
     let unit = check_unit(required("p_unit", p_unit)).or_raise();
     let period = check_period(required("p_period", p_period)).or_raise();
-    let budget = required("p_budget", p_budget).parse("p_budget").and_then(check).or_raise();
+    let budget = required("p_budget", p_budget);
+    budget.reader("p_budget").and_then(check).or_raise();
     limits::change_rules(|db| {
         let now = timestamp(clock::now());
-        let args = [key.into(), unit.into(), period.into(), Jsonb::from_value(budget).into(), now.into()];
+        let args = [key.into(), unit.into(), period.into(), budget.into(), now.into()];
         db.run(&BUDGET_SET, &args).only()
     })
 }
@@ -233,22 +231,10 @@ fn fn_budget_remove(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<
     })
 }
 
-fn check(budget: Value) -> Result<Value, Refusal> {
-    let Value::Object(map) = &budget else {
-        return Err(payload::refuse_not_object("p_budget", "this"));
-    };
-    input::known_options("p_budget", map.keys(), &["amount", "when_exhausted", "description"])?;
-    let amount = map.get("amount").unwrap_or(&Value::Null);
-    if !amount.as_f64().is_some_and(|amount| (0.0..=LARGEST).contains(&amount)) {
-        return Err(Refusal::new(
-            format!("amount must be a number from 0 to {LARGEST}, not {amount}"),
-            "For example: {\"amount\": 100, \"when_exhausted\": \"wait\"}.",
-        ));
-    }
-    if let Some(what) = map.get("when_exhausted").filter(|what| !what.is_null()) {
-        let shown = what.to_string();
-        input::one_of("when_exhausted", what.as_str().unwrap_or(&shown), &["wait", "refuse"])?;
-    }
-    limits::check_description(map)?;
-    Ok(budget)
+fn check(budget: Reader<'_>) -> Result<(), Refusal> {
+    budget.object(&["amount", "when_exhausted", "description"])?;
+    let amount = budget.needed("amount").hint("For example: {\"amount\": 100, \"when_exhausted\": \"wait\"}.");
+    amount.number(0.0..=LARGEST)?;
+    budget.member("when_exhausted").word(&["wait", "refuse"])?;
+    limits::check_description(&budget)
 }

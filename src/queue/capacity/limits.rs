@@ -18,10 +18,11 @@ use crate::table::{Moment, Scan, Table};
 use agentq_core::limits::{self, LONGEST_KEY};
 use agentq_core::line;
 use agentq_core::rate::Gauge;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 statements!("limits.sql": LIMIT_SET, LIMIT_MARK, LIMIT_REMOVE, LIMITLESS, LIMIT_REPORTED, REPORTS_FORGET, pub RULES_LOCK, pub BUDGETS_LOCK);
 
@@ -33,27 +34,27 @@ const MOST_KEYS: usize = 16;
 pub const OPEN_AT_ONCE: usize = 16;
 
 /// Checks the keys that a job is enqueued with: a list, or an object that gives each its weight. Sorted.
-pub fn check_keys(value: &Value) -> Result<Vec<(String, u32)>, Refusal> {
-    let wrong = || {
-        Refusal::new(
-            format!(
-                "limit_keys must be a list of at most {MOST_KEYS} texts, or an object with their weights, not {}",
-                agentq_core::error::shown(&value.to_string())
-            ),
-            "For example: {\"limit_keys\": [\"tenant:42\", \"provider:anthropic\"]}, or {\"limit_keys\": {\"provider:anthropic\": 1500}}.",
-        )
-    };
-    let mut keys: Vec<(String, u32)> = match value {
-        Value::Array(list) if list.len() <= MOST_KEYS => {
-            let read = |key: &Value| Ok((check_key(key.as_str().ok_or_else(wrong)?)?, 1));
-            list.iter().map(read).collect::<Result<_, Refusal>>()?
+pub fn check_keys(at: Reader<'_>) -> Result<Vec<(String, u32)>, Refusal> {
+    let at = at.hint(
+        "For example: {\"limit_keys\": [\"tenant:42\", \"provider:anthropic\"]}, or {\"limit_keys\": {\"provider:anthropic\": 1500}}.",
+    );
+    let wrong = || at.must_be(&format!("a list of at most {MOST_KEYS} texts, or an object with their weights"));
+    let mut keys: Vec<(String, u32)> = Vec::new();
+    if at.is_object() {
+        if at.map()?.len() > MOST_KEYS {
+            return Err(wrong());
         }
-        Value::Object(map) if map.len() <= MOST_KEYS => {
-            let read = |(key, weight): (&String, &Value)| Ok((check_key(key)?, check_weight(key, weight)?));
-            map.iter().map(read).collect::<Result<_, Refusal>>()?
+        for (key, weight) in at.members()? {
+            let weight =
+                weight.hint("It says how much of a rate the job takes, such as the tokens it is expected to use.");
+            let key = check_key(key).map_err(|refusal| weight.told(refusal))?;
+            keys.push((key, weight.whole(1..=i32::MAX)? as u32));
         }
-        _ => return Err(wrong()),
-    };
+    } else {
+        for key in at.list("texts", 0..=MOST_KEYS).map_err(|_| wrong())? {
+            keys.push((check_key(key.text()?).map_err(|refusal| key.told(refusal))?, 1));
+        }
+    }
     keys.sort();
     keys.dedup_by(|one, other| one.0 == other.0);
     Ok(keys)
@@ -72,16 +73,6 @@ pub fn check_key(key: &str) -> Result<String, Refusal> {
         ));
     }
     Ok(key.to_owned())
-}
-
-fn check_weight(key: &str, weight: &Value) -> Result<u32, Refusal> {
-    let weight = input::whole(key, weight)?;
-    u32::try_from(weight).ok().filter(|weight| *weight > 0).ok_or_else(|| {
-        Refusal::new(
-            format!("the weight of {key} must be 1 or more, but is {weight}"),
-            "It says how much of a rate the job takes, such as the tokens it is expected to use.",
-        )
-    })
 }
 
 /// Who claims, as far as limits are concerned.
@@ -160,14 +151,15 @@ pub fn change_rules(change: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
 fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
     let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
     check_rule_key(key).or_raise();
-    let limit = required("p_limit", p_limit).parse("p_limit").and_then(check).or_raise();
+    let limit = required("p_limit", p_limit);
+    limit.reader("p_limit").and_then(check).or_raise();
     change_rules(|db| {
         let now = timestamp(clock::now());
         // What a report has made is not to hide the rule.
         if key.ends_with('*') {
             db.run(&REPORTS_FORGET, &[key.into()]);
         }
-        db.run(&LIMIT_SET, &[key.into(), Jsonb::from_value(limit).into(), now.into()]).only()
+        db.run(&LIMIT_SET, &[key.into(), limit.into(), now.into()]).only()
     })
 }
 
@@ -312,11 +304,8 @@ pub fn check_rule_key(key: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check(limit: Value) -> Result<Value, Refusal> {
-    let Value::Object(map) = &limit else {
-        return Err(payload::refuse_not_object("p_limit", "this"));
-    };
-    let known = [
+fn check(limit: Reader<'_>) -> Result<(), Refusal> {
+    limit.object(&[
         "max_concurrent",
         "max_pending",
         "max_age_seconds",
@@ -326,48 +315,27 @@ fn check(limit: Value) -> Result<Value, Refusal> {
         "algorithm",
         "weight",
         "description",
-    ];
-    input::known_options("p_limit", map.keys(), &known)?;
-    check_rate(map)?;
+    ])?;
+    check_rate(&limit)?;
     for key in ["max_concurrent", "max_pending", "rate", "burst"] {
-        let value = map.get(key).filter(|value| !value.is_null()).map(|value| input::whole(key, value)).transpose()?;
-        if let Some(value) = value.filter(|value| *value < 0) {
-            return Err(Refusal::new(
-                format!("{key} must be 0 or more, but is {value}"),
-                "0 lets no job through; null takes the limit away.",
-            ));
-        }
+        limit.member(key).hint("0 lets no job through; null takes the limit away.").whole(0..=i32::MAX)?;
     }
-    check_description(map)?;
-    Ok(limit)
+    check_description(&limit)
 }
 
-pub fn check_description(map: &serde_json::Map<String, Value>) -> Result<(), Refusal> {
-    match map.get("description") {
-        Some(Value::String(text)) => input::reference("description", Some(text)).map(drop),
-        None | Some(Value::Null) => Ok(()),
-        Some(other) => {
-            Err(Refusal::new(format!("description must be a text, not {other}"), "Put it in double quotes."))
-        }
-    }
+pub fn check_description(at: &Reader<'_>) -> Result<(), Refusal> {
+    let description = at.member("description").hint("Put it in double quotes.");
+    description.read(|text| input::reference(text.path(), Some(text.text()?)).map(drop)).map(drop)
 }
 
 /// What a rule says of a rate, and of a share.
-fn check_rate(map: &serde_json::Map<String, Value>) -> Result<(), Refusal> {
+fn check_rate(limit: &Reader<'_>) -> Result<(), Refusal> {
     const YEAR: f64 = 31_622_400.0;
-    for (key, least, most) in [("per_seconds", 0.001, YEAR), ("max_age_seconds", 0.0, YEAR), ("weight", 0.001, 1_000.0)]
-    {
-        let given = map.get(key).filter(|value| !value.is_null());
-        if given.is_some_and(|value| !value.as_f64().is_some_and(|value| (least..=most).contains(&value))) {
-            return Err(Refusal::new(
-                format!("{key} must be a number from {least} to {most}, not {}", given.unwrap_or(&Value::Null)),
-                "For example: {\"rate\": 50, \"per_seconds\": 60}, or {\"weight\": 2}.",
-            ));
-        }
+    for (key, range) in [("per_seconds", 0.001..=YEAR), ("max_age_seconds", 0.0..=YEAR), ("weight", 0.001..=1_000.0)] {
+        limit
+            .member(key)
+            .hint("For example: {\"rate\": 50, \"per_seconds\": 60}, or {\"weight\": 2}.")
+            .number(range)?;
     }
-    if let Some(algorithm) = map.get("algorithm").filter(|value| !value.is_null()) {
-        let shown = algorithm.to_string();
-        input::one_of("algorithm", algorithm.as_str().unwrap_or(&shown), &["token_bucket", "sliding_window"])?;
-    }
-    Ok(())
+    limit.member("algorithm").word(&["token_bucket", "sliding_window"]).map(drop)
 }

@@ -3,20 +3,21 @@
 use super::lanes::Lane;
 use super::wait;
 use crate::error::{OrRaise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::capabilities::capabilities;
 use crate::queue::capacity::limits::Worker;
 use crate::queue::rules::Rulebook;
 use crate::server::has_fixed_snapshot;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::datum::Interval;
-use serde_json::Value;
 use std::rc::Rc;
 
 /// The keys of p_options.
 const OPTIONS: [&str; 5] = ["queues", "kinds", "worker_type", "capabilities", "acks"];
 /// Names that a list in the options has, at most.
 const MOST_NAMES: usize = 100;
+const LONGEST_WORKER_TYPE: usize = 60;
 
 /// What the caller passes, as SQL hands it over.
 pub struct Arguments<'a> {
@@ -63,12 +64,10 @@ impl<'a> Request<'a> {
             kinds: vec![asked.kind.map(str::to_owned)],
             ..Request::of(owner)
         };
-        if let Some(options) = asked.options {
-            let options = options.parse("p_options").or_raise();
+        asked.kind.map(|kind| input::name("p_job_kind", kind, input::LONGEST_NAME).or_raise());
+        if asked.options.is_some() {
+            let options = json::options(asked.options, &OPTIONS).or_raise();
             request.read_options(&options, asked.kind).or_raise();
-        }
-        for kind in request.kinds.iter().flatten() {
-            input::name("job kind", kind, input::LONGEST_NAME).or_raise();
         }
         request
     }
@@ -89,49 +88,31 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn read_options(&mut self, options: &Value, kind: Option<&str>) -> Result<(), Refusal> {
-        let Value::Object(map) = options else {
-            return Err(payload::refuse_not_object("p_options", "this"));
-        };
-        input::known_options("p_options", map.keys(), &OPTIONS)?;
-        let present = |key: &str| map.get(key).filter(|value| !value.is_null());
-        self.with_acks = present("acks").map(|acks| self.acks(acks)).transpose()?.unwrap_or(false);
-        if let Some(queues) = present("queues") {
-            self.queues = names("queues", queues)?;
+    fn read_options(&mut self, options: &Reader<'_>, kind: Option<&str>) -> Result<(), Refusal> {
+        let acks = options.member("acks");
+        if acks.is_there() && !self.is_batch {
+            return Err(Refusal::new(
+                "p_options.acks is for claims of many jobs",
+                "Leave it out: one job is acked by its job_id and lease_token.",
+            ));
         }
-        if let Some(kinds) = present("kinds") {
-            let kinds = names("kinds", kinds)?;
+        let acks = acks.hint("With true, the answer has \"acks\", a list that fn_job_ack_batch takes as it is.");
+        self.with_acks = acks.flag()?.unwrap_or(false);
+        if let Some(queues) = options.member("queues").read(names)? {
+            self.queues = queues;
+        }
+        if let Some(kinds) = options.member("kinds").read(names)? {
             if kind.is_some() {
                 return Err(Refusal::new(
-                    "p_job_kind and the option \"kinds\" were both given",
+                    "p_job_kind and p_options.kinds were both given",
                     "Name the kinds in one place: leave p_job_kind NULL, or leave \"kinds\" out.",
                 ));
             }
             self.kinds = kinds.into_iter().map(Some).collect();
         }
-        let worker_type = |name: &Value| {
-            input::name("the option \"worker_type\"", name.as_str().unwrap_or_default(), 60).map(str::to_owned)
-        };
-        self.worker_type = present("worker_type").map(worker_type).transpose()?;
-        self.capabilities = present("capabilities").map(|list| capabilities("capabilities", list)).transpose()?;
+        self.worker_type = options.member("worker_type").name(LONGEST_WORKER_TYPE)?.map(str::to_owned);
+        self.capabilities = options.member("capabilities").read(capabilities)?;
         Ok(())
-    }
-
-    fn acks(&self, value: &Value) -> Result<bool, Refusal> {
-        match value {
-            _ if !self.is_batch => Err(Refusal::new(
-                "the option \"acks\" is for claims of many jobs",
-                "Leave it out: one job is acked by its job_id and lease_token.",
-            )),
-            Value::Bool(flag) => Ok(*flag),
-            other => Err(Refusal::new(
-                format!(
-                    "the option \"acks\" must be true or false, not {}",
-                    agentq_core::error::shown(&other.to_string())
-                ),
-                "With true, the answer has \"acks\", a list that fn_job_ack_batch takes as it is.",
-            )),
-        }
     }
 
     /// The lanes that the claim reads: every named kind, or any, in every named queue.
@@ -151,19 +132,12 @@ impl<'a> Request<'a> {
 }
 
 /// A list of distinct names in the options.
-fn names(key: &str, value: &Value) -> Result<Vec<String>, Refusal> {
-    let mut names: Vec<String> = serde_json::from_value(value.clone()).unwrap_or_default();
+fn names(at: Reader<'_>) -> Result<Vec<String>, Refusal> {
+    let at = at.hint("For example: [\"mail\", \"sms\"].");
+    let names = at.list("names", 1..=MOST_NAMES)?.map(|name| name.name(input::LONGEST_NAME).map(str::to_owned));
+    let mut names = names.collect::<Result<Vec<String>, Refusal>>()?;
     names.sort();
     names.dedup();
-    if names.is_empty() || names.len() > MOST_NAMES {
-        return Err(Refusal::new(
-            format!(
-                "the option \"{key}\" must be a list of 1 to {MOST_NAMES} names, not {}",
-                agentq_core::error::shown(&value.to_string())
-            ),
-            format!("For example: p_options => '{{\"{key}\": [\"mail\", \"sms\"]}}'."),
-        ));
-    }
     Ok(names)
 }
 

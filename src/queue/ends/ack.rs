@@ -16,7 +16,8 @@ use crate::queue::{answer, batch_list};
 use crate::server::has_fixed_snapshot;
 use crate::table::{self, Deleted, Key, Moment, Row, Scan, Table};
 use agentq_core::jsonb::{Container, Item};
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::cell::RefCell;
@@ -138,50 +139,44 @@ fn check_size(what: &str, result: Jsonb, rules: &Rulebook) -> Result<(), Refusal
 
 /// Reads one item of a batch: an id, or an object with an id.
 fn read(index: usize, item: Item<'_>, rules: &Rulebook) -> Result<Ack, Refusal> {
-    let id = |item: Option<Item<'_>>| match item {
-        Some(Item::Text(text)) => std::str::from_utf8(text).ok().and_then(parse_id),
+    let id = |item: Item<'_>| match item {
+        Item::Text(text) => std::str::from_utf8(text).ok().and_then(parse_id),
         _ => None,
     };
-    let present = |item: &Item<'_>| *item != Item::Null;
-    let ack = match item {
-        Item::Container(bytes) if Container::new(bytes).is_object() => {
-            let object = Container::new(bytes);
-            let (mut job, mut token, mut result, mut unknown) = (None, None, None, false);
-            for (key, value) in object.members() {
-                match key {
-                    b"job_id" => job = Some(value),
-                    b"lease_token" => token = Some(value).filter(present),
-                    b"result" => result = Some(Jsonb::from_item(value)),
-                    _ => unknown = true,
-                }
-            }
-            if unknown {
-                let keys = object.keys().map(String::from_utf8_lossy);
-                input::known_options("an ack", keys, &["job_id", "lease_token", "result"])?;
-            }
-            result.map(|result| check_size("result", result, rules)).transpose()?;
-            let (job_id, lease_token) = (id(job), id(token));
-            let known = token.is_none() || lease_token.is_some();
-            job_id.filter(|_| known).map(|job_id| Ack { job_id, token: lease_token, result })
+    let object = match item {
+        Item::Container(bytes) if Container::new(bytes).is_object() => Container::new(bytes),
+        item => {
+            let job_id = id(item).ok_or_else(|| no_id(Reader::at(format!("p_jobs[{index}]"), item)))?;
+            return Ok(Ack { job_id, token: None, result: None });
         }
-        item => id(Some(item)).map(|job_id| Ack { job_id, token: None, result: None }),
     };
-    ack.ok_or_else(|| {
-        let shown = Jsonb::from_item(item).parse("an ack").map_or_else(
-            |_| "…".to_owned(),
-            |mut value| {
-                // Neither its token nor its result: what jobs carry is in no error.
-                if let Some(members) = value.as_object_mut() {
-                    members.retain(|key, _| key == "job_id");
-                }
-                value.to_string()
-            },
-        );
-        Refusal::new(
-            format!("item {index} of p_jobs is no job id: {}", agentq_core::error::shown(&shown)),
-            format!("For example: '{EXAMPLE}'."),
-        )
-    })
+    let (mut job, mut token, mut result, mut unknown) = (Item::Null, Item::Null, None, false);
+    for (key, value) in object.members() {
+        match key {
+            b"job_id" => job = value,
+            b"lease_token" => token = value,
+            b"result" => result = Some(Jsonb::from_item(value)),
+            _ => unknown = true,
+        }
+    }
+    if unknown {
+        Reader::nameless("an ack", item).object(&["job_id", "lease_token", "result"])?;
+    }
+    result.map(|result| check_size("result", result, rules)).transpose()?;
+    let job_id = id(job).ok_or_else(|| no_id(Reader::at(format!("p_jobs[{index}].job_id"), job)))?;
+    let token = match token {
+        Item::Null => None,
+        token => {
+            Some(id(token).ok_or_else(|| no_id(Reader::at(format!("p_jobs[{index}].lease_token"), token).secret()))?)
+        }
+    };
+    Ok(Ack { job_id, token, result })
+}
+
+/// The refusal of what should be an id. A token is in no error, and neither is a list that may have one.
+fn no_id(at: Reader<'_>) -> Refusal {
+    let at = if at.is_list() { at.secret() } else { at };
+    Refusal::new(at.must_be("an id").message, format!("For example: '{EXAMPLE}'."))
 }
 
 impl<'a> Acking<'a> {

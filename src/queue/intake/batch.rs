@@ -15,11 +15,11 @@ use crate::queue::rules::Rulebook;
 use crate::queue::storage::marks;
 use crate::queue::{answer, batch_list};
 use crate::table;
+use agentq_core::Refusal;
 use agentq_core::jsonb::Item;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 
@@ -37,7 +37,7 @@ pub enum Fate {
 fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
     answer::if_on(|rules| {
         let jobs = batch_list::checked("p_jobs", required("p_jobs", p_jobs), "[{\"job_kind\": \"mail.send\"}]");
-        let options = p_options.map(|o| o.parse("p_options").and_then(Options::read).or_raise()).unwrap_or_default();
+        let options = json::options(p_options, &OPTIONS).and_then(|options| Options::read(&options)).or_raise();
         enqueue(rules, jobs, options)
     })
 }
@@ -55,32 +55,15 @@ pub struct Options {
 }
 
 impl Options {
-    pub fn read(options: Value) -> Result<Options, Refusal> {
-        let Value::Object(map) = &options else {
-            return Err(payload::refuse_not_object("p_options", "this"));
-        };
-        input::known_options("p_options", map.keys(), &OPTIONS)?;
-        let all_or_nothing = match map.get("all_or_nothing") {
-            None | Some(Value::Null) => false,
-            Some(Value::Bool(flag)) => *flag,
-            Some(other) => {
-                return Err(Refusal::new(
-                    format!("the option \"all_or_nothing\" must be true or false, not {other}"),
-                    "For example: p_options => '{\"all_or_nothing\": true}'.",
-                ));
-            }
-        };
-        let ids = match map.get("answer") {
-            None | Some(Value::Null) => false,
-            Some(Value::String(word)) => input::one_of("the option \"answer\"", word, &["jobs", "ids"])? == "ids",
-            Some(other) => {
-                return Err(Refusal::new(
-                    format!("the option \"answer\" must be a text, not {other}"),
-                    "Use \"jobs\" to be told of each job, or \"ids\" for their ids alone.",
-                ));
-            }
-        };
-        Ok(Options { all_or_nothing, ids })
+    pub fn read(options: &Reader<'_>) -> Result<Options, Refusal> {
+        let answer =
+            options.member("answer").hint("Use \"jobs\" to be told of each job, or \"ids\" for their ids alone.");
+        let all_or_nothing = options.member("all_or_nothing");
+        let all_or_nothing = all_or_nothing.hint("For example: p_options => '{\"all_or_nothing\": true}'.");
+        Ok(Options {
+            all_or_nothing: all_or_nothing.flag()?.unwrap_or(false),
+            ids: answer.word(&["jobs", "ids"])? == Some("ids"),
+        })
     }
 }
 

@@ -19,10 +19,9 @@ use crate::table;
 use agentq_core::admission::Verdict;
 use agentq_core::jsonb::Item;
 use agentq_core::state::JobState;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::Value;
 use std::rc::Rc;
 
 statements!("enqueue.sql": KEY_TAKE, KEY_HOLDER);
@@ -53,8 +52,8 @@ fn fn_job_enqueue(
         let payload = p_payload_json.unwrap_or_else(Jsonb::empty_object);
         check_signal("p_payload_json", payload, rules.payload_max_bytes).or_raise();
         let asked_at = p_scheduled_at.map(|at| check_moment("scheduled_at", at.into_inner()).or_raise());
-        let options = p_options.map(|o| o.parse("p_options").and_then(read_options).or_raise());
-        let (name, options, unique) = options.unwrap_or_default();
+        let given = p_options.map(|given| read_options(given).or_raise());
+        let (name, options, unique) = given.unwrap_or_default();
         let queue = rules.queue(name.as_deref().unwrap_or(input::DEFAULT_QUEUE)).or_raise();
         check_unique(&unique, key, asked_at).or_raise();
         options.check(asked_at).or_raise();
@@ -113,7 +112,7 @@ fn fn_job_enqueue(
 fn check_unique(unique: &Option<Unique>, key: Option<&str>, asked_at: Option<Micros>) -> Result<(), Refusal> {
     match unique {
         Some(_) if key.is_none() => Err(Refusal::new(
-            "the option \"unique\" needs an idempotency key",
+            "p_options.unique needs an idempotency key",
             "Give p_idempotency_key a text that is the same for the same work.",
         )),
         Some(Unique::Debounce(..)) if asked_at.is_some() => Err(Refusal::new(
@@ -145,25 +144,12 @@ fn earlier(db: &Db, unique: &Option<Unique>, job: &NewJob<'_>, key: &str, now: M
     keeps_changing_hands(key)
 }
 
-/// The queue named in the options, if any, the options of the job, and what is to become of an earlier one.
-fn read_options(value: Value) -> Result<(Option<String>, JobOptions, Option<Unique>), Refusal> {
-    let Value::Object(map) = value else {
-        return Err(payload::refuse_not_object("p_options", "this"));
-    };
-    input::known_options("p_options", map.keys(), &[&["queue", "unique"], job_options::KEYS.as_slice()].concat())?;
-    let queue = match map.get("queue") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(name)) => Some(name.clone()),
-        Some(other) => {
-            return Err(Refusal::new(
-                format!("the option \"queue\" must be a text, not {other}"),
-                "For example: p_options => '{\"queue\": \"mail\"}'.",
-            ));
-        }
-    };
-    let present = |key: &str| map.get(key).filter(|value| !value.is_null());
-    let unique = present("unique").map(Unique::read).transpose()?;
-    Ok((queue, JobOptions::read(|key| present(key).cloned())?, unique))
+/// The queue named in the options, if any, the options of the job, and what is to become of an earlier job.
+fn read_options(options: Jsonb) -> Result<(Option<String>, JobOptions, Option<Unique>), Refusal> {
+    let options = json::options(Some(options), &[&["queue", "unique"], job_options::KEYS.as_slice()].concat())?;
+    let queue = options.member("queue").hint("For example: p_options => '{\"queue\": \"mail\"}'.").text()?;
+    let unique = options.member("unique").read(Unique::read)?;
+    Ok((queue.map(str::to_owned), JobOptions::read(|key| Ok(options.member(key)))?, unique))
 }
 
 /// The job whose id this key is, letter by letter: a job without a key of its own answers to it.

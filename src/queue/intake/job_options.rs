@@ -3,15 +3,18 @@
 
 use crate::base::clock::{Micros, parse_moment, timestamp};
 use crate::json::Jsonb;
-use crate::queue::capabilities::capabilities;
+use crate::queue::capabilities::required_capabilities;
 use crate::queue::capacity::{budgets, limits};
 use crate::queue::rows::job;
 use crate::queue::rules::{Queue, Rulebook};
 use crate::table::Row;
+use agentq_core::Refusal;
 use agentq_core::line::{self, Line};
-use agentq_core::{Refusal, input};
+use agentq_core::reader::Member;
 use pgrx::Uuid;
 use serde_json::{Map, Value};
+
+const LONGEST_ORDERING_KEY: usize = 90;
 
 pub const KEYS: [&str; 8] =
     ["start_by", "finish_by", "external_effects", "limit_keys", "ordering_key", "cost", "fairness_key", "requires"];
@@ -38,40 +41,32 @@ pub struct JobOptions {
 }
 
 impl JobOptions {
-    /// Reads them from options, or from a job of a batch; `get` finds what is present.
-    pub fn read(get: impl Fn(&str) -> Option<Value>) -> Result<JobOptions, Refusal> {
-        let time = |key: &str| match get(key) {
-            None => Ok(None),
-            Some(Value::String(text)) => parse_moment(key, &text).map(Some),
-            Some(other) => Err(Refusal::new(format!("{key} must be a timestamp, not {other}"), "Give it as a text.")),
-        };
-        let fairness_key = get("fairness_key").map(|key| check_fairness_key(&key)).transpose()?;
-        let mut keys = get("limit_keys").map(|keys| limits::check_keys(&keys)).transpose()?.unwrap_or_default();
+    /// Reads them from options, or from a job of a batch; `get` finds what is there.
+    pub fn read<'a>(get: impl Fn(&'static str) -> Result<Member<'a>, Refusal>) -> Result<JobOptions, Refusal> {
+        let fairness_key = get("fairness_key")?.hint("For example: {\"fairness_key\": \"tenant:42\"}.");
+        let fairness_key = fairness_key.read(|key| {
+            limits::check_key(key.name(line::LONGEST_FAIRNESS_KEY)?).map_err(|refusal| key.told(refusal))
+        })?;
+        let mut keys = get("limit_keys")?.read(limits::check_keys)?.unwrap_or_default();
         // Who takes turns by a key is also limited by it.
         if let Some(key) = fairness_key.as_ref().filter(|key| !keys.iter().any(|(other, _)| other == *key)) {
             keys.push((key.clone(), 1));
             keys.sort();
         }
         let weighted = keys.iter().any(|(_, weight)| *weight != 1);
+        let external_effects = get("external_effects")?
+            .hint("With true, a job whose worker falls silent is parked until someone says what became of it.");
+        let ordering_key = get("ordering_key")?.hint("For example: {\"ordering_key\": \"account:7\"}.");
         Ok(JobOptions {
-            start_by: time("start_by")?,
-            finish_by: time("finish_by")?,
-            external_effects: match get("external_effects") {
-                None => false,
-                Some(Value::Bool(flag)) => flag,
-                Some(other) => {
-                    return Err(Refusal::new(
-                        format!("external_effects must be true or false, not {other}"),
-                        "With true, a job whose worker falls silent is parked until someone says what became of it.",
-                    ));
-                }
-            },
+            start_by: get("start_by")?.read(parse_moment)?,
+            finish_by: get("finish_by")?.read(parse_moment)?,
+            external_effects: external_effects.flag()?.unwrap_or(false),
             replay_of: None,
             limit_weights: keys.iter().filter(|_| weighted).map(|(_, weight)| *weight as i32).collect(),
             limit_keys: keys.into_iter().map(|(key, _)| key).collect(),
-            ordering_key: get("ordering_key").map(|key| check_ordering_key(&key)).transpose()?,
-            cost: get("cost").map(|cost| budgets::check_amounts("cost", &cost)).transpose()?,
-            requires: get("requires").map(|list| capabilities("requires", &list)).transpose()?.unwrap_or_default(),
+            ordering_key: ordering_key.name(LONGEST_ORDERING_KEY)?.map(str::to_owned),
+            cost: get("cost")?.read(budgets::check_amounts)?,
+            requires: get("requires")?.read(required_capabilities)?.unwrap_or_default(),
             fairness_key,
             on_end: None,
         })
@@ -135,16 +130,6 @@ impl JobOptions {
     }
 }
 
-fn check_fairness_key(value: &Value) -> Result<String, Refusal> {
-    let key = value.as_str().ok_or_else(|| {
-        Refusal::new(
-            format!("fairness_key must be a text, not {}", agentq_core::error::shown(&value.to_string())),
-            "For example: {\"fairness_key\": \"tenant:42\"}.",
-        )
-    })?;
-    limits::check_key(input::name("fairness_key", key, line::LONGEST_FAIRNESS_KEY)?)
-}
-
 /// Refuses a job without a key where the policy wants one.
 pub fn check_key(rules: &Rulebook, queue: &Queue, kind: &str, key: Option<&str>) -> Result<(), Refusal> {
     if key.is_some() || !rules.policies.requires_key(&queue.queue, kind) {
@@ -157,16 +142,4 @@ pub fn check_key(rules: &Rulebook, queue: &Queue, kind: &str, key: Option<&str>)
         ),
         "Give it one that is the same whenever the same work is asked for; the retry policy of its kind or queue requires it.",
     ))
-}
-
-const LONGEST_ORDERING_KEY: usize = 90;
-
-fn check_ordering_key(value: &Value) -> Result<String, Refusal> {
-    let key = value.as_str().ok_or_else(|| {
-        Refusal::new(
-            format!("ordering_key must be a text, not {}", agentq_core::error::shown(&value.to_string())),
-            "For example: {\"ordering_key\": \"account:7\"}.",
-        )
-    })?;
-    Ok(input::name("ordering_key", key, LONGEST_ORDERING_KEY)?.to_owned())
 }

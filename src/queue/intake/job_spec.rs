@@ -9,9 +9,9 @@ use crate::base::signal::check_signal;
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use agentq_core::jsonb::{Container, Item};
+use agentq_core::reader::{Bounds, Member, Reader};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
-use serde_json::Map;
 use std::rc::Rc;
 
 pub const JOB_KEYS: [&str; 20] = [
@@ -61,60 +61,49 @@ impl<'a> Given<'a> {
         given
     }
 
-    fn get(&self, key: &str) -> Option<Item<'a>> {
-        self.values[..self.count].iter().find(|(given, _)| *given == key).map(|(_, value)| *value)
+    fn member(&self, key: &'static str) -> Member<'a> {
+        let value = self.values[..self.count].iter().find(|(given, _)| *given == key);
+        Member::from(value.map(|(key, value)| Reader::at(*key, *value)))
+    }
+
+    /// A member of any size: one that cannot be read is refused, and not passed over.
+    fn option(&self, key: &'static str) -> Result<Member<'a>, Refusal> {
+        let member = self.member(key);
+        match member.clone().reader() {
+            Some(term) => Bounds::DOCUMENT.check(key, term.item()).map(|()| member),
+            None => Ok(member),
+        }
     }
 
     fn has_options(&self) -> bool {
         self.values[..self.count].iter().any(|(given, _)| job_options::KEYS.contains(given))
     }
 
-    fn text(&self, key: &str) -> Result<Option<&'a str>, Refusal> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(Item::Text(text)) => std::str::from_utf8(text).map(Some).map_err(|_| {
-                Refusal::new(
-                    format!("{key} is not in UTF-8"),
-                    "agentq reads batches in databases whose encoding is UTF8.",
-                )
-            }),
-            Some(other) => {
-                let shown = Jsonb::from_item(other).parse(key)?.to_string();
-                Err(Refusal::new(
-                    format!("{key} must be a text, not {}", agentq_core::error::shown(&shown)),
-                    format!("Put {key} in double quotes."),
-                ))
-            }
-        }
+    fn text(&self, key: &'static str) -> Result<Option<&'a str>, Refusal> {
+        self.member(key).hint("Put it in double quotes.").text()
     }
 }
 
 /// Reads a job, which is to have this id, or says what is wrong with it.
 pub fn read<'a>(rules: &Rulebook, id: Uuid, item: Item<'a>) -> Result<NewJob<'a>, Refusal> {
-    let Item::Container(bytes) = item else {
-        return Err(payload::refuse_not_object("a job", "this"));
-    };
-    let job = Container::new(bytes);
-    if !job.is_object() {
-        return Err(payload::refuse_not_object("a job", "this"));
-    }
-    let given = Given::to(job);
+    let at = Reader::nameless("a job", item).hint("For example: {\"job_kind\": \"mail.send\"}.");
+    let given = Given::to(at.map()?);
     let payload = payload_of(&given, rules.payload_max_bytes)?;
     if given.unknown {
-        input::known_options("a job", job.keys().map(String::from_utf8_lossy), &JOB_KEYS)?;
+        at.object(&JOB_KEYS)?;
     }
     let kind = input::name("job_kind", given.text("job_kind")?.unwrap_or_default(), input::LONGEST_NAME)?;
     let key = given.text("idempotency_key")?;
     let actor = given.text("actor")?;
     let queue = rules.queue(given.text("queue")?.unwrap_or(input::DEFAULT_QUEUE))?;
-    let number =
-        |key: &str| given.get(key).map(|item| input::whole(key, &Jsonb::from_item(item).parse(key)?)).transpose();
-    let priority = number("priority")?.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY);
-    let max_attempts = number("max_attempts")?.unwrap_or_else(|| rules.max_attempts_of(queue, kind));
+    let priority = given.member("priority").hint(input::PRIORITY_HINT).whole(input::PRIORITIES)?;
+    let priority = priority.or(queue.priority).unwrap_or(input::DEFAULT_PRIORITY);
+    let max_attempts = given.member("max_attempts").hint(input::ATTEMPTS_HINT).whole(input::ATTEMPTS)?;
+    let max_attempts = max_attempts.unwrap_or_else(|| rules.max_attempts_of(queue, kind));
     job_options::check_key(rules, queue, kind, key)?;
-    let asked_at = given.text("scheduled_at")?.map(|at| parse_moment("scheduled_at", at)).transpose()?;
+    let asked_at = given.member("scheduled_at").read(parse_moment)?;
     let options = match given.has_options() {
-        true => read_options(&given)?,
+        true => JobOptions::read(|key| given.option(key))?,
         false => JobOptions::default(),
     };
     options.check(asked_at)?;
@@ -130,14 +119,15 @@ pub fn read<'a>(rules: &Rulebook, id: Uuid, item: Item<'a>) -> Result<NewJob<'a>
         priority: input::priority(priority)?,
         max_attempts: input::max_attempts(max_attempts)?,
         asked_at,
-        run_id: given.text("run_id")?.map(run_id).transpose()?,
+        run_id: given.member("run_id").hint("Leave it out, or give a uuid.").parsed("a uuid", parse_id)?,
         payload,
         options,
     })
 }
 
 fn payload_of(given: &Given<'_>, max_bytes: i64) -> Result<Jsonb, Refusal> {
-    given.get("payload_json").map_or_else(|| Ok(Jsonb::empty_object()), |item| checked_payload(item, max_bytes))
+    let payload = given.member("payload_json").read(|payload| checked_payload(payload.item(), max_bytes))?;
+    Ok(payload.unwrap_or_else(Jsonb::empty_object))
 }
 
 /// The payload of a job, or what is wrong with it.
@@ -151,24 +141,6 @@ pub fn checked_payload(item: Item<'_>, max_bytes: i64) -> Result<Jsonb, Refusal>
     Ok(payload)
 }
 
-fn reference<'a>(given: &Given<'a>, key: &str) -> Result<Option<&'a str>, Refusal> {
+fn reference<'a>(given: &Given<'a>, key: &'static str) -> Result<Option<&'a str>, Refusal> {
     input::reference(key, given.text(key)?)
-}
-
-/// An option that cannot be read is refused, and not passed over.
-fn read_options(given: &Given<'_>) -> Result<JobOptions, Refusal> {
-    let mut read = Map::new();
-    for key in job_options::KEYS {
-        if let Some(item) = given.get(key) {
-            read.insert(key.to_owned(), Jsonb::from_item(item).parse(key)?);
-        }
-    }
-    JobOptions::read(|key| read.get(key).cloned())
-}
-
-fn run_id(text: &str) -> Result<Uuid, Refusal> {
-    parse_id(text).ok_or_else(|| {
-        let shown = agentq_core::error::shown(text);
-        Refusal::new(format!("run_id \"{shown}\" is not a uuid"), "Leave it out, or give a uuid.")
-    })
 }

@@ -4,11 +4,11 @@ use super::batch::{self, Options};
 use super::job_spec::{self, JOB_KEYS};
 use crate::base::ids::{new_id, new_ids};
 use crate::error::{OrRaise, required};
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::{answer, batch_list};
-use agentq_core::{Refusal, input, payload};
+use agentq_core::Refusal;
+use agentq_core::jsonb::Item;
 use pgrx::prelude::*;
-use serde_json::Value;
 
 /// What a job has for itself, or what has a parameter here.
 const OWN: [&str; 3] = ["job_kind", "idempotency_key", "payload_json"];
@@ -34,15 +34,11 @@ fn fn_job_enqueue_payloads(
 
 /// What all of the jobs have in common, as one job, and what is asked of the batch.
 fn read_options(kind: &str, options: Option<Jsonb>) -> Result<(Jsonb, Options), Refusal> {
-    let mut common = match options.map(|options| options.parse("p_options")).transpose()? {
-        None => serde_json::Map::new(),
-        Some(Value::Object(common)) => common,
-        Some(_) => return Err(payload::refuse_not_object("p_options", "this")),
-    };
     let of_a_job = JOB_KEYS.into_iter().filter(|key| !OWN.contains(key));
     let accepted: Vec<&str> = of_a_job.chain(batch::OPTIONS).collect();
-    input::known_options("p_options", common.keys(), &accepted)?;
-    let of_the_batch = batch::OPTIONS.into_iter().filter_map(|key| common.remove_entry(key)).collect();
-    common.insert("job_kind".to_owned(), kind.into());
-    Ok((Jsonb::from_value(Value::Object(common)), Options::read(Value::Object(of_the_batch))?))
+    let options = json::options(options, &accepted)?;
+    let of_the_job = options.members()?.filter(|(key, _)| !batch::OPTIONS.contains(key));
+    let mut members: Vec<(&str, Item<'_>)> = of_the_job.map(|(key, value)| (key, value.item())).collect();
+    members.push(("job_kind", kind.into()));
+    Ok((Jsonb::from_container(&json::object(&mut members)), Options::read(&options)?))
 }

@@ -11,10 +11,11 @@ use crate::db::{Db, statements};
 use crate::json::Jsonb;
 use crate::queue::ends::settle::{self, Seized};
 use crate::queue::storage::Place;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::Refusal;
+use agentq_core::reader::Reader;
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 statements!("unique.sql": JOB_CHANGE, THROTTLE, KEY_FREE, THROTTLED, PARKED, CREATED_AT);
 
@@ -31,28 +32,18 @@ pub enum Unique {
 }
 
 impl Unique {
-    pub fn read(value: &Value) -> Result<Unique, Refusal> {
-        let Value::Object(map) = value else {
-            return Err(payload::refuse_not_object("unique", "this"));
-        };
-        input::known_options("unique", map.keys(), &["mode", "seconds", "max_seconds"])?;
-        let mode =
-            input::one_of("the mode of unique", map.get("mode").and_then(Value::as_str).unwrap_or_default(), &MODES)?;
-        let seconds = |key: &str| match map.get(key).filter(|value| !value.is_null()) {
-            None => Ok(None),
-            Some(value) => match value.as_f64().filter(|seconds| (0.001..=LONGEST_SECONDS).contains(seconds)) {
-                Some(seconds) => Ok(Some(seconds)),
-                None => Err(Refusal::new(
-                    format!("{key} of unique cannot be {}", agentq_core::error::shown(&value.to_string())),
-                    "Give a number of seconds, up to a year.",
-                )),
-            },
+    pub fn read(at: Reader<'_>) -> Result<Unique, Refusal> {
+        at.object(&["mode", "seconds", "max_seconds"])?;
+        let mode = at.needed("mode").hint("For example: {\"unique\": {\"mode\": \"replace\"}}.").word(&MODES)?;
+        let seconds = |key: &str| {
+            let seconds = at.member(key).hint("Give a number of seconds, up to a year.");
+            seconds.seconds(0.001..=LONGEST_SECONDS)
         };
         let (wait, most) = (seconds("seconds")?, seconds("max_seconds")?);
         let needed = || {
             wait.ok_or_else(|| {
-                Refusal::new(
-                    format!("unique with the mode {mode} needs its seconds"),
+                at.refuse(
+                    format!("the mode {mode} needs its seconds"),
                     format!("For example: {{\"unique\": {{\"mode\": \"{mode}\", \"seconds\": 30}}}}."),
                 )
             })

@@ -6,13 +6,14 @@ use crate::base::ids::{self, new_ids};
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::events;
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::intake::new_job::NewJob;
 use crate::queue::rules::Rulebook;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
@@ -39,8 +40,10 @@ fn triage_and_resolve(
     p_triaged_by: default!(Option<&str>, "NULL"),
     p_resolution: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    let resolution = p_resolution.map(|r| r.parse("p_resolution").and_then(resolution).or_raise());
-    triage(p_dead_letter_id, p_triage_status, p_triage_note, p_triaged_by, resolution)
+    if let Some(resolution) = p_resolution {
+        resolution.reader("p_resolution").and_then(check_resolution).or_raise();
+    }
+    triage(p_dead_letter_id, p_triage_status, p_triage_note, p_triaged_by, p_resolution)
 }
 
 /// `resolution`: assignee, notes and status, checked.
@@ -49,7 +52,7 @@ pub fn triage(
     status: Option<&str>,
     note: Option<&str>,
     by: Option<&str>,
-    resolution: Option<Value>,
+    resolution: Option<Jsonb>,
 ) -> Jsonb {
     let letter = required("p_dead_letter_id", letter);
     let status = required("p_triage_status", status);
@@ -64,27 +67,17 @@ pub fn triage(
         }
         let answer: Jsonb = row.only();
         let Some(resolution) = resolution else { return answer };
-        let args = [letter.into(), Jsonb::from_value(resolution).into(), now.into(), answer.into()];
+        let args = [letter.into(), resolution.into(), now.into(), answer.into()];
         db.run(&RESOLVE, &args).only()
     })
 }
 
-fn resolution(value: Value) -> Result<Value, Refusal> {
-    let Value::Object(map) = &value else {
-        return Err(payload::refuse_not_object("p_resolution", "this"));
-    };
-    input::known_options("p_resolution", map.keys(), &["status", "assigned_to", "notes"])?;
-    for (key, given) in map.iter().filter(|(_, given)| !given.is_null()) {
-        let text = given.as_str().ok_or_else(|| {
-            Refusal::new(format!("{key} must be a text, not {given}"), "For example: {\"status\": \"investigating\"}.")
-        })?;
-        match key.as_str() {
-            "status" => input::one_of("resolution status", text, &RESOLUTIONS).map(drop)?,
-            "assigned_to" => input::name("assigned_to", text, input::LONGEST_NAME).map(drop)?,
-            _ => {}
-        }
-    }
-    Ok(value)
+fn check_resolution(at: Reader<'_>) -> Result<(), Refusal> {
+    at.object(&["status", "assigned_to", "notes"])?;
+    at.member("status").word(&RESOLUTIONS)?;
+    at.member("assigned_to").name(input::LONGEST_NAME)?;
+    at.member("notes").secret().text()?;
+    Ok(())
 }
 
 /// What a redrive is asked for beside the letters.
@@ -99,40 +92,15 @@ struct Options {
 }
 
 impl Options {
-    fn read(value: Value) -> Result<Options, Refusal> {
-        let Value::Object(map) = &value else {
-            return Err(payload::refuse_not_object("p_options", "this"));
-        };
-        input::known_options("p_options", map.keys(), &["limit", "per_second", "again", "keep_steps"])?;
-        let refuse = |key: &str, value: &Value, hint: &str| {
-            Err(Refusal::new(format!("{key} cannot be {}", agentq_core::error::shown(&value.to_string())), hint))
-        };
-        let mut options = Options { limit: 1_000, per_second: None, again: false, keep_steps: false };
-        match map.get("limit") {
-            None | Some(Value::Null) => {}
-            Some(value) => match value.as_i64().filter(|limit| (1..=MOST).contains(limit)) {
-                Some(limit) => options.limit = limit,
-                None => return refuse("limit", value, "Give a whole number from 1 to 10000."),
-            },
-        }
-        match map.get("per_second") {
-            None | Some(Value::Null) => {}
-            Some(value) => match value.as_f64().filter(|rate| (0.001..=1e6).contains(rate)) {
-                Some(rate) => options.per_second = Some(rate),
-                None => return refuse("per_second", value, "Give a number from 0.001 to 1000000."),
-            },
-        }
-        match map.get("again") {
-            None | Some(Value::Null) => {}
-            Some(Value::Bool(again)) => options.again = *again,
-            Some(value) => return refuse("again", value, "Give true to redrive letters that were redriven before."),
-        }
-        match map.get("keep_steps") {
-            None | Some(Value::Null) => {}
-            Some(Value::Bool(keep)) => options.keep_steps = *keep,
-            Some(value) => return refuse("keep_steps", value, "Give true to go on after the steps that were done."),
-        }
-        Ok(options)
+    fn read(options: Reader<'_>) -> Result<Options, Refusal> {
+        let again = options.member("again").hint("Give true to redrive letters that were redriven before.");
+        let keep_steps = options.member("keep_steps").hint("Give true to go on after the steps that were done.");
+        Ok(Options {
+            limit: options.member("limit").whole(1..=MOST)?.unwrap_or(1_000),
+            per_second: options.member("per_second").number(0.001..=1e6)?,
+            again: again.flag()?.unwrap_or(false),
+            keep_steps: keep_steps.flag()?.unwrap_or(false),
+        })
     }
 }
 
@@ -144,13 +112,13 @@ fn fn_dead_letter_redrive(
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
     answer::if_on(|rules| {
-        let options = p_options.unwrap_or_else(Jsonb::empty_object);
-        let options = options.parse("p_options").and_then(Options::read).or_raise();
+        let accepted = ["limit", "per_second", "again", "keep_steps"];
+        let options = json::options(p_options, &accepted).and_then(Options::read).or_raise();
         let now = clock::now();
         match (p_dead_letter_id, p_filter) {
             (Some(letter), None) => db::answer(|db| one(db, rules, letter, &options, now)),
             (None, Some(filter)) => {
-                filter.parse("p_filter").and_then(|f| filter::check("p_filter", &f)).or_raise();
+                filter.reader("p_filter").and_then(filter::check).or_raise();
                 db::answer(|db| many(db, rules, filter, &options, now))
             }
             _ => Err(Refusal::new(
@@ -306,7 +274,7 @@ fn fn_dead_letter_purge(
         let before = moment_before(required("p_older_than", p_older_than)).or_raise();
         let limit = input::purge_limit(required("p_limit", p_limit)).or_raise();
         if let Some(filter) = p_filter {
-            filter.parse("p_filter").and_then(|f| filter::check("p_filter", &f)).or_raise();
+            filter.reader("p_filter").and_then(filter::check).or_raise();
         }
         let args = [timestamp(before).into(), p_filter.into(), i64::from(limit).into()];
         db::answer(|db| db.run(&LETTER_PURGE, &args).only())

@@ -7,18 +7,19 @@ use crate::base::ids;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required, unknown_job};
 use crate::events;
-use crate::json::Jsonb;
+use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::rules::Rulebook;
 use crate::queue::settings::REPLAY_NEEDS_APPROVAL;
+use agentq_core::reader::Reader;
 use agentq_core::replay::{self, From, Recorded};
 use agentq_core::state::JobState;
-use agentq_core::{Refusal, input, payload};
+use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::OnceLock;
 
 statements!("replay.sql": REPLAY_LOCK, REPLAY_DOCUMENT, REPLAYED, CHECKPOINT_OF, CHECKPOINT);
@@ -49,7 +50,6 @@ pub fn take_over_all(db: &Db, from: Uuid, to: Uuid, now: Micros) {
     }
 }
 
-#[derive(Default)]
 struct Options {
     allow_non_idempotent: bool,
     require_approval: bool,
@@ -57,27 +57,13 @@ struct Options {
 }
 
 impl Options {
-    fn read(value: Value) -> Result<Options, Refusal> {
-        let Value::Object(map) = &value else {
-            return Err(payload::refuse_not_object("p_options", "this"));
-        };
-        input::known_options("p_options", map.keys(), &["allow_non_idempotent", "require_approval", "approved_by"])?;
-        let flag = |key: &str| match map.get(key) {
-            None | Some(Value::Null) => Ok(false),
-            Some(Value::Bool(flag)) => Ok(*flag),
-            Some(other) => Err(Refusal::new(
-                format!("the option \"{key}\" must be true or false, not {other}"),
-                format!("For example: p_options => '{{\"{key}\": true}}'."),
-            )),
-        };
-        let approved_by = match map.get("approved_by") {
-            None | Some(Value::Null) => None,
-            Some(name) => {
-                Some(input::name("approved_by", name.as_str().unwrap_or_default(), input::LONGEST_NAME)?.to_owned())
-            }
-        };
-        let (allow_non_idempotent, require_approval) = (flag("allow_non_idempotent")?, flag("require_approval")?);
-        Ok(Options { allow_non_idempotent, require_approval, approved_by })
+    fn read(options: Reader<'_>) -> Result<Options, Refusal> {
+        let flag = |key: &str| options.member(key).flag().map(|flag| flag.unwrap_or(false));
+        Ok(Options {
+            allow_non_idempotent: flag("allow_non_idempotent")?,
+            require_approval: flag("require_approval")?,
+            approved_by: options.member("approved_by").name(input::LONGEST_NAME)?.map(str::to_owned),
+        })
     }
 }
 
@@ -92,7 +78,8 @@ fn fn_job_replay(
     answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let from = From::parse(p_from.unwrap_or("beginning"), p_step).or_raise();
-        let options = p_options.map(|o| o.parse("p_options").and_then(Options::read).or_raise()).unwrap_or_default();
+        let accepted = ["allow_non_idempotent", "require_approval", "approved_by"];
+        let options = json::options(p_options, &accepted).and_then(Options::read).or_raise();
         db::answer(|db| replay(db, rules, job_id, &from, &options))
     })
 }
@@ -107,7 +94,7 @@ fn replay(db: &Db, rules: &Rulebook, job_id: Uuid, from: &From<'_>, options: &Op
     let (document, state, replays): (Jsonb, String, i32) =
         (row.must("document"), row.must("state"), row.must("replays"));
     let (external_effects, checkpoint) = (row.must::<bool>("external_effects"), row.get::<Jsonb>("checkpoint"));
-    let checkpoint = checkpoint.map(|saved| saved.parse("the checkpoint").or_raise());
+    let checkpoint = checkpoint.map(|saved| saved.reader("the checkpoint").or_raise().item());
     if !JobState::parse(&state).is_some_and(JobState::is_finished) {
         raise(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -116,7 +103,7 @@ fn replay(db: &Db, rules: &Rulebook, job_id: Uuid, from: &From<'_>, options: &Op
         )
     }
     let recorded = STEPS.get().map(|steps| (steps.recorded)(db, job_id)).unwrap_or_default();
-    let plan = replay::plan(from, checkpoint.as_ref(), &recorded, external_effects).or_raise();
+    let plan = replay::plan(from, checkpoint, &recorded, external_effects).or_raise();
     if !plan.unsafe_steps.is_empty() && !options.allow_non_idempotent {
         return Jsonb::from_value(json!({
             "ok": false, "code": "not_idempotent", "job_id": job_id.to_string(), "steps": plan.unsafe_steps,
@@ -144,7 +131,7 @@ fn replay(db: &Db, rules: &Rulebook, job_id: Uuid, from: &From<'_>, options: &Op
     };
     if code == "replayed" {
         if let Some(checkpoint) = plan.checkpoint {
-            db.run(&CHECKPOINT, &[id.into(), timestamp(now).into(), Jsonb::from_value(checkpoint).into()]);
+            db.run(&CHECKPOINT, &[id.into(), timestamp(now).into(), Jsonb::from_container(&checkpoint).into()]);
         }
         if let (Some(before), Some(steps)) = (plan.keep_before, STEPS.get()) {
             (steps.take_over)(db, job_id, id, before);

@@ -1,42 +1,43 @@
 //! Reading a manifest from JSON. Whatever is wrong is named with its path in the document.
 
 use super::{Compensation, LARGEST_MANIFEST, MOST_EFFECTS, Manifest, Operation};
-use crate::error::{Refusal, shown};
-use crate::input;
-use serde_json::{Map, Value};
+use crate::Refusal;
+use crate::input::{self, LONGEST_NAME};
+use crate::reader::{Member, Reader};
+use std::collections::BTreeMap;
 
 const SECTIONS: [&str; 4] = ["operations", "compensations", "inverse_of", "idempotent"];
 const OPERATION_KEYS: [&str; 4] = ["produces", "requires_compensation", "compensation", "job_kind"];
 const COMPENSATION_KEYS: [&str; 7] =
     ["of", "produces", "counter_effects", "requires_compensation", "job_kind", "queue", "max_attempts"];
+/// Entries of one section that a document names.
+const MOST_ENTRIES: usize = 10 * LARGEST_MANIFEST;
+const EXAMPLE: &str = "For example: {\"operations\": {\"book_hotel\": {\"produces\": [\"hotel_booking.book\"]}}}.";
 
 impl Manifest {
     /// Reads a whole catalog.
-    pub fn read(document: &Value) -> Result<Manifest, Refusal> {
+    pub fn read(document: &Reader<'_>) -> Result<Manifest, Refusal> {
         Manifest::default().changed(document)
     }
 
     /// The catalog with what the document names set anew; a null takes it out.
-    pub fn changed(&self, document: &Value) -> Result<Manifest, Refusal> {
+    pub fn changed(&self, document: &Reader<'_>) -> Result<Manifest, Refusal> {
         let mut manifest = self.clone();
-        let map = object("the manifest", document)?;
-        input::known_options("the manifest", map.keys(), &SECTIONS)?;
-        for (name, path, value) in section(map, "operations")? {
-            set(&mut manifest.operations, name, value, |value| operation(&path, name, value))?;
-        }
-        for (name, path, value) in section(map, "compensations")? {
-            set(&mut manifest.compensations, name, value, |value| compensation(&path, name, value))?;
-        }
-        for (name, path, value) in section(map, "inverse_of")? {
-            set(&mut manifest.inverse_of, name, value, |value| text(&path, value))?;
-        }
-        for (name, path, value) in section(map, "idempotent")? {
-            if flag(&path, Some(value))? {
+        document.clone().hint(EXAMPLE).object(&SECTIONS)?;
+        each(document, "operations", |name, entry| set(&mut manifest.operations, name, entry, operation))?;
+        each(document, "compensations", |name, entry| set(&mut manifest.compensations, name, entry, compensation))?;
+        each(document, "inverse_of", |name, entry| {
+            let read = |_: &str, inverse: Reader<'_>| Ok(inverse.name(LONGEST_NAME)?.to_owned());
+            set(&mut manifest.inverse_of, name, entry, read)
+        })?;
+        each(document, "idempotent", |name, entry| {
+            if entry.hint("Write true or false without quotes.").flag()?.unwrap_or(false) {
                 manifest.idempotent.insert(name.to_owned());
             } else {
                 manifest.idempotent.remove(name);
             }
-        }
+            Ok(())
+        })?;
         let size = manifest.operations.len() + manifest.compensations.len();
         if size > LARGEST_MANIFEST {
             return Err(Refusal::new(
@@ -49,110 +50,73 @@ impl Manifest {
 }
 
 /// Puts an entry in, or takes it out where the document has null.
-fn set<T>(
-    into: &mut std::collections::BTreeMap<String, T>,
+fn set<'a, T>(
+    into: &mut BTreeMap<String, T>,
     name: &str,
-    value: &Value,
-    read: impl FnOnce(&Value) -> Result<T, Refusal>,
+    entry: Member<'a>,
+    read: impl FnOnce(&str, Reader<'a>) -> Result<T, Refusal>,
 ) -> Result<(), Refusal> {
-    if value.is_null() {
-        into.remove(name);
-    } else {
-        into.insert(name.to_owned(), read(value)?);
+    match entry.read(|entry| read(name, entry))? {
+        Some(entry) => drop(into.insert(name.to_owned(), entry)),
+        None => drop(into.remove(name)),
     }
     Ok(())
 }
 
-/// The entries of a section, each with its path.
-fn section<'a>(map: &'a Map<String, Value>, name: &str) -> Result<Vec<(&'a str, String, &'a Value)>, Refusal> {
-    let Some(value) = map.get(name).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
-    let entries = object(name, value)?.iter().map(|(key, value)| {
-        let path = format!("{name}.{}", shown(key));
-        input::name(&format!("a name in {name}"), key, input::LONGEST_NAME)?;
-        Ok((key.as_str(), path, value))
-    });
-    entries.collect()
+/// Goes through the entries of a section.
+fn each<'a>(
+    document: &Reader<'a>,
+    section: &str,
+    mut entry: impl FnMut(&'a str, Member<'a>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let Some(entries) = document.member(section).hint(EXAMPLE).reader() else { return Ok(()) };
+    let count = entries.map()?.len();
+    if count > MOST_ENTRIES {
+        return Err(entries.refuse(
+            format!("it has {count} entries, more than {MOST_ENTRIES}"),
+            "Set the manifest in several calls; each changes what it names.",
+        ));
+    }
+    for (name, value) in entries.members()? {
+        input::name(&format!("a name in {section}"), name, LONGEST_NAME)?;
+        entry(name, Member::from(Some(value)))?;
+    }
+    Ok(())
 }
 
-fn operation(path: &str, name: &str, value: &Value) -> Result<Operation, Refusal> {
-    let map = object(path, value)?;
-    input::known_options(path, map.keys(), &OPERATION_KEYS)?;
+fn operation(name: &str, at: Reader<'_>) -> Result<Operation, Refusal> {
+    at.clone().hint(EXAMPLE).object(&OPERATION_KEYS)?;
     Ok(Operation {
-        produces: effects(path, map)?,
-        requires_compensation: flag(&format!("{path}.requires_compensation"), map.get("requires_compensation"))?,
-        compensation: optional_text(path, map, "compensation")?,
-        job_kind: optional_text(path, map, "job_kind")?.unwrap_or_else(|| name.to_owned()),
+        produces: effects(&at)?,
+        requires_compensation: at.member("requires_compensation").flag()?.unwrap_or(false),
+        compensation: at.member("compensation").name(LONGEST_NAME)?.map(str::to_owned),
+        job_kind: at.member("job_kind").name(LONGEST_NAME)?.unwrap_or(name).to_owned(),
     })
 }
 
-fn compensation(path: &str, name: &str, value: &Value) -> Result<Compensation, Refusal> {
-    let map = object(path, value)?;
-    input::known_options(path, map.keys(), &COMPENSATION_KEYS)?;
-    let max_attempts = match map.get("max_attempts").filter(|value| !value.is_null()) {
-        None => None,
-        Some(number) => {
-            let whole = number.as_i64().and_then(|number| i32::try_from(number).ok()).filter(|number| *number >= 1);
-            Some(whole.ok_or_else(|| {
-                wrong(&format!("{path}.max_attempts"), number, "a whole number from 1", "1 means no retry.")
-            })?)
-        }
-    };
-    let of = map.get("of").unwrap_or(&Value::Null);
+fn compensation(name: &str, at: Reader<'_>) -> Result<Compensation, Refusal> {
+    at.clone().hint(EXAMPLE).object(&COMPENSATION_KEYS)?;
     Ok(Compensation {
-        of: text(&format!("{path}.of"), of)?,
-        produces: effects(path, map)?,
-        counter_effects: flag(&format!("{path}.counter_effects"), map.get("counter_effects"))?,
-        requires_compensation: flag(&format!("{path}.requires_compensation"), map.get("requires_compensation"))?,
-        job_kind: optional_text(path, map, "job_kind")?.unwrap_or_else(|| name.to_owned()),
-        queue: optional_text(path, map, "queue")?.unwrap_or_else(|| input::DEFAULT_QUEUE.to_owned()),
-        max_attempts,
+        of: at.needed("of").hint("Name the operation that it compensates.").name(LONGEST_NAME)?.to_owned(),
+        produces: effects(&at)?,
+        counter_effects: at.member("counter_effects").flag()?.unwrap_or(false),
+        requires_compensation: at.member("requires_compensation").flag()?.unwrap_or(false),
+        job_kind: at.member("job_kind").name(LONGEST_NAME)?.unwrap_or(name).to_owned(),
+        queue: at.member("queue").name(LONGEST_NAME)?.unwrap_or(input::DEFAULT_QUEUE).to_owned(),
+        max_attempts: at.member("max_attempts").hint("1 means no retry.").whole(1..=i32::MAX)?,
     })
 }
 
 /// The list `produces`: sorted, each type once.
-fn effects(path: &str, map: &Map<String, Value>) -> Result<Vec<String>, Refusal> {
-    let path = format!("{path}.produces");
-    let Some(value) = map.get("produces").filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
-    let Value::Array(list) = value else {
-        return Err(wrong(&path, value, "a list of effect types", "For example: [\"hotel_booking.book\"]."));
-    };
-    let types = list.iter().enumerate().map(|(index, value)| text(&format!("{path}[{index}]"), value));
-    let mut types = types.collect::<Result<Vec<String>, Refusal>>()?;
+fn effects(at: &Reader<'_>) -> Result<Vec<String>, Refusal> {
+    let list = at.member("produces").hint("For example: [\"hotel_booking.book\"].");
+    let types = list.read(|list| {
+        list.list("types of effects", 0..=MOST_EFFECTS)?
+            .map(|effect| effect.name(LONGEST_NAME).map(str::to_owned))
+            .collect()
+    });
+    let mut types: Vec<String> = types?.unwrap_or_default();
     types.sort();
     types.dedup();
-    if types.len() > MOST_EFFECTS {
-        return Err(Refusal::new(
-            format!("{path} has {} types of effects, more than {MOST_EFFECTS}", types.len()),
-            "Name what is undone together as one type.",
-        ));
-    }
     Ok(types)
-}
-
-fn optional_text(path: &str, map: &Map<String, Value>, key: &str) -> Result<Option<String>, Refusal> {
-    map.get(key).filter(|value| !value.is_null()).map(|value| text(&format!("{path}.{key}"), value)).transpose()
-}
-
-fn text(path: &str, value: &Value) -> Result<String, Refusal> {
-    let Some(text) = value.as_str() else {
-        return Err(wrong(path, value, "a text", "Give it a name in double quotes."));
-    };
-    Ok(input::name(path, text, input::LONGEST_NAME)?.to_owned())
-}
-
-fn flag(path: &str, value: Option<&Value>) -> Result<bool, Refusal> {
-    match value {
-        None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(flag)) => Ok(*flag),
-        Some(other) => Err(wrong(path, other, "true or false", "Write true or false without quotes.")),
-    }
-}
-
-fn object<'a>(path: &str, value: &'a Value) -> Result<&'a Map<String, Value>, Refusal> {
-    let hint = "For example: {\"operations\": {\"book_hotel\": {\"produces\": [\"hotel_booking.book\"]}}}.";
-    value.as_object().ok_or_else(|| wrong(path, value, "a JSON object", hint))
-}
-
-fn wrong(path: &str, value: &Value, wanted: &str, hint: &str) -> Refusal {
-    Refusal::new(format!("{path} must be {wanted}, not {}", shown(&value.to_string())), hint)
 }

@@ -1,11 +1,16 @@
 //! Tests of manifests and effects.
 
 use super::*;
+use crate::reader::{Reader, document};
 use proptest::prelude::*;
 use serde_json::json;
 
+fn reader(value: &Value) -> Reader<'static> {
+    Reader::nameless("the manifest", document(value))
+}
+
 fn manifest(document: Value) -> Manifest {
-    Manifest::read(&document).unwrap()
+    Manifest::read(&reader(&document)).unwrap()
 }
 
 /// The codes of all faults.
@@ -44,7 +49,8 @@ fn what_requires_a_compensation_has_one_for_each_of_its_effects() {
         "compensations": {"one": {"of": "a"}, "two": {"of": "a"}},
     });
     assert_eq!(codes(several.clone()), ["missing_compensation"]);
-    let named = manifest(several).changed(&json!({"operations": {"a": {"produces": ["x"], "compensation": "two"}}}));
+    let named =
+        manifest(several).changed(&reader(&json!({"operations": {"a": {"produces": ["x"], "compensation": "two"}}})));
     assert_eq!(named.unwrap().compensation_for("a", "x"), Some("two"));
 }
 
@@ -134,7 +140,7 @@ fn what_cannot_be_read_is_named_with_its_path() {
         (json!({"inverse_of": {"x": 1}}), "inverse_of.x must be a text"),
         (json!({"idempotent": {"x": "yes"}}), "idempotent.x must be true or false"),
     ] {
-        let refusal = Manifest::read(&document).unwrap_err();
+        let refusal = Manifest::read(&reader(&document)).unwrap_err();
         assert!(refusal.message.contains(message), "{document}: {refusal}");
         assert!(!refusal.hint.is_empty());
     }
@@ -143,9 +149,9 @@ fn what_cannot_be_read_is_named_with_its_path() {
 #[test]
 fn a_null_takes_an_entry_out() {
     let out = json!({"compensations": {"cancel_hotel": null}, "inverse_of": {"hotel.book": null}});
-    assert_eq!(manifest(hotel()).changed(&out).unwrap().faults(2)[0].code, "missing_compensation");
+    assert_eq!(manifest(hotel()).changed(&reader(&out)).unwrap().faults(2)[0].code, "missing_compensation");
     let all = json!({"operations": {"book_hotel": null}, "compensations": {"cancel_hotel": null}, "inverse_of": {"hotel.book": null}});
-    assert_eq!(manifest(hotel()).changed(&all).unwrap(), Manifest::default());
+    assert_eq!(manifest(hotel()).changed(&reader(&all)).unwrap(), Manifest::default());
 }
 
 #[test]
@@ -223,6 +229,6 @@ proptest! {
             let compensation = Compensation { of: name.clone(), produces, job_kind: name.clone(), max_attempts: flag.then_some(3), ..Default::default() };
             one.compensations.insert(format!("un{name}"), compensation);
         }
-        prop_assert_eq!(Manifest::read(&one.to_value()).unwrap(), one);
+        prop_assert_eq!(Manifest::read(&reader(&one.to_value())).unwrap(), one);
     }
 }

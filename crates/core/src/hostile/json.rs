@@ -7,8 +7,8 @@ use crate::mission::template::{Spec, Template};
 use crate::mission::{params, plan};
 use crate::policy::{self, WorkerPolicy};
 use crate::reaction::{self, Matrix};
-use crate::shape::At;
-use crate::{canonical, config, event, input, payload, proposal, replay, steps};
+use crate::reader::{Member, Reader, document};
+use crate::{canonical, config, event, payload, proposal, replay, steps};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -34,6 +34,15 @@ fn matrix() -> Value {
         "template": {"steps": [{"kind": "k", "params": {"who": {"$event": "$.who"}}}]}}])
 }
 
+fn options(value: &Value) -> Reader<'static> {
+    Reader::at("p_options", document(value))
+}
+
+/// A spec as it is read again.
+fn kept(spec: &Spec) -> Spec {
+    Spec::from_jsonb(Container::new(&spec.to_jsonb().expect("small")).item())
+}
+
 /// Any JSON, or one that is nearly right.
 fn near(sensible: Value) -> impl Strategy<Value = Value> {
     prop_oneof![1 => values(), 3 => spoilt(sensible)]
@@ -44,7 +53,7 @@ proptest! {
 
     #[test]
     fn a_template_is_read_or_refused(value in near(template())) {
-        if let Some(template) = assert_clear(Template::read(&value, &Anything)) {
+        if let Some(template) = assert_clear(Template::read(document(&value), &Anything)) {
             // Each step comes after all that it waits for, and what is kept of it is read again as it was.
             let order = template.order();
             let place = |step: usize| order.iter().position(|other| *other == step);
@@ -52,7 +61,7 @@ proptest! {
                 prop_assert!(step.parents.iter().all(|parent| place(parent.step) < place(number)));
                 prop_assert!(step.need >= 0 && step.need as usize <= step.parents.len());
                 if let Some(spec) = &step.spec {
-                    prop_assert_eq!(&Spec::from_value(&spec.to_value()), spec);
+                    prop_assert_eq!(&kept(spec), &**spec);
                 }
             }
             prop_assert_eq!(plan::anew(&template, 0, &vec![true; template.steps.len()]).len(), template.steps.len());
@@ -61,25 +70,24 @@ proptest! {
 
     #[test]
     fn what_is_kept_of_a_step_is_read_whatever_it_is(value in values()) {
-        let spec = Spec::from_value(&value);
-        prop_assert_eq!(Spec::from_value(&spec.to_value()), spec);
+        let spec = Spec::from_jsonb(document(&value));
+        prop_assert_eq!(kept(&spec), spec);
     }
 
     #[test]
     fn parameters_are_searched_and_filled(value in values()) {
-        let paths = params::paths(&value);
-        params::references(&value);
+        let paths = params::paths(document(&value));
         let filled = params::filled(&value, &|path| json!(path));
         // Without a reference nothing changes.
-        if paths.is_empty() && params::each_reference(&value, "", &mut |_, _| Ok(())).is_ok() {
+        if paths.is_empty() && params::each_reference(&Reader::at("params", document(&value)), &mut |_, _| Ok(())).is_ok() {
             prop_assert_eq!(filled, value);
         }
     }
 
     #[test]
     fn a_manifest_is_read_or_refused_and_written_as_it_was_read(value in near(manifest())) {
-        if let Some(read) = assert_clear(Manifest::read(&value)) {
-            prop_assert_eq!(&Manifest::read(&read.to_value()).expect("what was written"), &read);
+        if let Some(read) = assert_clear(Manifest::read(&options(&value))) {
+            prop_assert_eq!(&Manifest::read(&options(&read.to_value())).expect("what was written"), &read);
             for fault in read.faults(2) {
                 prop_assert!(!fault.message.is_empty() && !fault.hint.is_empty() && !fault.path.is_empty());
             }
@@ -88,7 +96,7 @@ proptest! {
 
     #[test]
     fn policies_are_accepted_or_refused(value in values(), key in prop::sample::select(policy::KNOWN.to_vec())) {
-        assert_clear(policy::check(key, &value));
+        assert_clear(policy::check(key, document(&value)));
     }
 
     #[test]
@@ -96,14 +104,14 @@ proptest! {
         value in spoilt(json!({"daily_limit": 3, "per_source": {"api": 1}, "max_steps": 2,
             "hook": {"function": "ops.gate", "role": "g"}}))
     ) {
-        if let Err(refusal) = policy::check(policy::PROPOSAL_CAPS, &value) {
+        if let Err(refusal) = policy::check(policy::PROPOSAL_CAPS, document(&value)) {
             prop_assert!(refusal.message.starts_with("proposal_caps"), "{}", refusal);
         }
     }
 
     #[test]
     fn patterns_are_read_or_refused_by_their_path(value in near(matrix()), kind in texts(), data in values()) {
-        match Matrix::read(&value) {
+        match Matrix::read(document(&value)) {
             Err(refusal) => prop_assert!(refusal.message.starts_with("reaction_matrix"), "{}", refusal),
             Ok(matrix) => {
                 let fitting = matrix.fitting(&kind, &["x".to_owned(), "y".to_owned()], Some("web")).count();
@@ -120,8 +128,8 @@ proptest! {
     fn a_proposal_is_looked_through_whatever_it_holds(value in near(template()), answer in values()) {
         let kinds = proposal::step_kinds(&value);
         prop_assert!(proposal::step_count(&value) >= 0);
-        assert_clear(proposal::risk(&value, Some(&At::root("p", &answer))));
-        let filled = proposal::mission_template(&value, &WorkerPolicy::read(&json!({})).expect("the default"));
+        assert_clear(proposal::risk(&value, Member::from(Some(options(&answer)))));
+        let filled = proposal::mission_template(&value, &WorkerPolicy::read(document(&json!({}))).expect("the default"));
         // What the policy adds asks for no other work.
         prop_assert_eq!(proposal::step_kinds(&filled), kinds);
         proposal::hook_verdict("a.b", Some(&answer)).ok();
@@ -129,27 +137,49 @@ proptest! {
 
     #[test]
     fn options_are_read_or_refused(value in values()) {
-        assert_clear(event::Options::read(&value));
-        assert_clear(event::Filter::read(&value));
-        assert_clear(steps::Options::read(&value, &steps::Options::KEYS));
-        assert_clear(input::seconds("ttl", Some(&value), 0.5, 1e9));
+        let options = options(&value);
+        assert_clear(event::Options::read(&options));
+        assert_clear(event::Filter::read(&options));
+        assert_clear(steps::Options::read(&options, &steps::Options::KEYS));
         for key in config::tests::KEYS {
-            assert_clear(key.check(Some(&value)));
+            assert_clear(key.check(Some(options.clone())));
         }
+    }
+
+    #[test]
+    fn a_value_is_what_one_asks_for_or_is_refused_by_its_path(value in values()) {
+        let at = options(&value);
+        let refused = [
+            at.map().err(), at.text().err(), at.name(20).err(), at.flag().err(), at.whole(0..=9).err(),
+            at.number(0.0..=1.0).err(), at.word(&["a", "b"]).err(), at.names(3, 5).err(),
+            at.list("names", 1..=3).err(), at.elements().err(), at.value().err(), at.object(&["a"]).err(),
+        ];
+        for refusal in refused.into_iter().flatten() {
+            prop_assert!(refusal.message.starts_with("p_options"), "{}", refusal);
+            assert_clear::<()>(Err(refusal));
+        }
+        prop_assert_eq!(at.flag().ok(), value.as_bool());
+        prop_assert_eq!(at.text().ok(), value.as_str());
+        if value.is_i64() {
+            prop_assert_eq!(at.whole(i64::MIN..=i64::MAX).ok(), value.as_i64());
+        }
+        prop_assert_eq!(at.number(f64::MIN..=f64::MAX).ok(), value.as_f64());
+        prop_assert_eq!(at.is_object(), value.is_object());
+        prop_assert_eq!(at.elements().ok().map(|list| list.len()), value.as_array().map(Vec::len));
     }
 
     #[test]
     fn a_checkpoint_of_any_shape_can_be_replayed_from(value in values(), step in texts()) {
         for from in [replay::From::Beginning, replay::From::LastCheckpoint, replay::From::Step(&step)] {
-            assert_clear(replay::plan(&from, Some(&value), &[], true));
+            assert_clear(replay::plan(&from, Some(document(&value)), &[], true));
         }
     }
 
     #[test]
     fn every_value_has_a_hash_that_tells_it_from_others(one in values(), other in values()) {
-        let (inputs, others) = (steps::Inputs::of(&one), steps::Inputs::of(&other));
+        let (inputs, others) = (steps::Inputs::of(document(&one)), steps::Inputs::of(document(&other)));
         prop_assert_eq!(inputs.hash.len(), 64);
-        prop_assert_eq!(inputs.hash == others.hash, canonical::text(&one) == canonical::text(&other));
+        prop_assert_eq!(inputs.hash == others.hash, canonical::text(document(&one)) == canonical::text(document(&other)));
         assert_clear::<()>(Err(inputs.refuse_changed("the step \"a\"", &others.hash, others.members.as_ref())));
     }
 

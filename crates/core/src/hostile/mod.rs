@@ -7,6 +7,7 @@ mod size;
 mod text;
 
 use crate::Refusal;
+use crate::jsonb::Item;
 use crate::mission::template::Outside;
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
@@ -23,7 +24,7 @@ impl Outside for Anything {
         Ok(())
     }
 
-    fn params(&self, _: &Value) -> Result<(), Refusal> {
+    fn params(&self, _: Item<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 }

@@ -8,11 +8,12 @@ use crate::mission::template::{MOST_EDGES, Template};
 use crate::policy;
 use crate::proposal;
 use crate::reaction::{self, Matrix};
+use crate::reader::{self, Reader, document};
 use crate::schedule::{Missed, Rule};
 use serde_json::{Map, Value, json};
 
-fn read(steps: Vec<Value>) -> Option<Template> {
-    assert_clear(Template::read(&json!({"steps": steps}), &Anything))
+fn read(steps: Vec<Value>) -> Option<Template<'static>> {
+    assert_clear(Template::read(document(&json!({"steps": steps})), &Anything))
 }
 
 #[test]
@@ -35,17 +36,17 @@ fn more_dependencies_than_may_be_are_refused_and_so_is_a_long_cycle() {
     let all: Vec<Value> = (0..1_000).map(|n| step(n, if n < 500 { &[] } else { &names })).collect();
     assert!(500 * 500 > MOST_EDGES && read(all).is_none());
     let ring: Vec<Value> = (0..20_000).map(|n| step(n, &[format!("s{}", (n + 1) % 20_000)])).collect();
-    let refusal = Template::read(&json!({"steps": ring}), &Anything).unwrap_err();
+    let refusal = Template::read(document(&json!({"steps": ring})), &Anything).unwrap_err();
     assert!(refusal.message.contains("wait for each other") && refusal.message.len() < 1_000, "{refusal}");
 }
 
 #[test]
 fn long_keys_over_long_lists_are_searched_without_being_copied_for_each_item() {
     let inner = json!({"k".repeat(1_000_000): vec![0; 200_000]});
-    assert_eq!(params::paths(&inner), Vec::<String>::new());
+    assert_eq!(params::paths(document(&inner)), Vec::<String>::new());
     let matrix = json!([{"id": "a", "type": "*", "template": {"steps": inner}}]);
-    assert!(Matrix::read(&matrix).unwrap().patterns[0].paths().is_empty());
-    assert_clear(policy::check(policy::AGENT_ROLES, &inner));
+    assert!(Matrix::read(document(&matrix)).unwrap().patterns[0].paths().is_empty());
+    assert_clear(policy::check(policy::AGENT_ROLES, document(&inner)));
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn tangle(compensations: usize, effects: usize, own: bool) -> Value {
 
 #[test]
 fn a_manifest_in_which_everything_leads_to_everything_is_refused_in_few_words() {
-    let manifest = Manifest::read(&tangle(1_500, 20, false)).unwrap();
+    let manifest = Manifest::read(&Reader::nameless("the manifest", document(&tangle(1_500, 20, false)))).unwrap();
     let faults = manifest.faults(2);
     assert!(!faults.is_empty());
     let words: usize = faults.iter().map(|fault| fault.to_value().to_string().len()).sum();
@@ -86,7 +87,7 @@ fn a_chain_of_all_compensations_there_may_be_is_followed_to_its_end() {
     let mut document = tangle(1_000, 1, true);
     let operations: Map<String, Value> = (0..999).map(|n| (format!("o{n}"), json!({"produces": ["x0.do"]}))).collect();
     document["operations"].as_object_mut().unwrap().extend(operations);
-    let faults = Manifest::read(&document).unwrap().faults(2);
+    let faults = Manifest::read(&Reader::nameless("the manifest", reader::document(&document))).unwrap().faults(2);
     assert_eq!(faults[0].code, "too_deep");
     let words: usize = faults.iter().map(|fault| fault.to_value().to_string().len()).sum();
     assert!(words < 1_000_000, "{words} bytes about {} faults", faults.len());

@@ -8,7 +8,6 @@ pub mod graph;
 pub mod params;
 pub mod path;
 pub mod plan;
-mod reader;
 pub mod template;
 
 #[cfg(test)]

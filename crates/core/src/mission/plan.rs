@@ -65,7 +65,7 @@ pub fn shards(steps: usize) -> i32 {
 }
 
 /// Which steps a fork runs anew: the one it begins with, those that did not end well, and all behind these.
-pub fn anew(template: &Template, from: usize, ended_well: &[bool]) -> Vec<bool> {
+pub fn anew(template: &Template<'_>, from: usize, ended_well: &[bool]) -> Vec<bool> {
     let mut anew = vec![false; template.steps.len()];
     for index in template.order() {
         let step = &template.steps[index];

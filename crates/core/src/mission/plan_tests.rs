@@ -2,15 +2,15 @@
 
 use super::plan::{Decision, Work, anew, decide, meets};
 use super::template::{Parent, Step, Template};
+use crate::jsonb::Item;
 use proptest::prelude::*;
-use serde_json::json;
 use std::collections::BTreeSet;
 
 const REQUIRED: [&str; 4] = ["succeeded", "failed", "skipped", "ended"];
 
 /// Steps that wait for some of those before them, so that there is no cycle.
-fn template(shape: &[(u64, u8, u8)]) -> Template {
-    let mut steps: Vec<Step> = Vec::new();
+fn template(shape: &[(u64, u8, u8)]) -> Template<'static> {
+    let mut steps: Vec<Step<'_>> = Vec::new();
     for (number, (before, required, join)) in shape.iter().enumerate() {
         let chosen = (0..number.min(60)).filter(|bit| before >> bit & 1 == 1);
         let parents: Vec<Parent> = chosen
@@ -18,7 +18,7 @@ fn template(shape: &[(u64, u8, u8)]) -> Template {
             .collect();
         let level = parents.iter().map(|parent| steps[parent.step].level + 1).max().unwrap_or(0);
         let need = if parents.is_empty() { 0 } else { 1 + i32::from(*join) % parents.len() as i32 };
-        let (name, kind, params) = (format!("s{number}"), "k".to_owned(), json!({}));
+        let (name, kind, params) = (format!("s{number}"), "k".to_owned(), Item::Null);
         let step = Step { name, kind, executor: None, params, parents, need, fails_mission: false, level, spec: None };
         steps.push(step);
     }
@@ -27,7 +27,7 @@ fn template(shape: &[(u64, u8, u8)]) -> Template {
 
 /// The counters, as the extension keeps them in rows.
 struct Run<'t> {
-    template: &'t Template,
+    template: &'t Template<'static>,
     behind: Vec<Vec<(usize, &'static str)>>,
     status: Vec<Option<&'static str>>,
     counters: Vec<(i32, i32)>,
@@ -37,7 +37,7 @@ struct Run<'t> {
 }
 
 impl<'t> Run<'t> {
-    fn new(template: &'t Template) -> Run<'t> {
+    fn new(template: &'t Template<'static>) -> Run<'t> {
         let mut behind = vec![Vec::new(); template.steps.len()];
         for (number, step) in template.steps.iter().enumerate() {
             step.parents.iter().for_each(|parent| behind[parent.step].push((number, parent.required)));
@@ -80,7 +80,7 @@ impl<'t> Run<'t> {
 }
 
 /// What every step becomes, found by looking at all of them until nothing changes.
-fn naive(template: &Template, status: &mut [Option<&'static str>], begun: &mut BTreeSet<usize>) {
+fn naive(template: &Template<'_>, status: &mut [Option<&'static str>], begun: &mut BTreeSet<usize>) {
     loop {
         let before = (status.to_vec(), begun.clone());
         for (number, step) in template.steps.iter().enumerate() {

@@ -2,6 +2,8 @@
 
 use super::template::{MOST_STEPS, Outside, Spec, Template};
 use crate::Refusal;
+use crate::jsonb::{Container, Item};
+use crate::reader::document;
 use serde_json::{Value, json};
 
 pub struct Anything;
@@ -15,18 +17,23 @@ impl Outside for Anything {
         if queue == "nowhere" { Err(Refusal::new("there is no queue \"nowhere\"", "Make it.")) } else { Ok(()) }
     }
 
-    fn params(&self, params: &Value) -> Result<(), Refusal> {
-        if params.get("token").is_some() { Err(Refusal::new("no secrets", "Leave them out.")) } else { Ok(()) }
+    fn params(&self, params: Item<'_>) -> Result<(), Refusal> {
+        let Item::Container(bytes) = params else { panic!("parameters are an object") };
+        if Container::new(bytes).get("token").is_some() {
+            Err(Refusal::new("no secrets", "Leave them out."))
+        } else {
+            Ok(())
+        }
     }
 }
 
-fn read(value: Value) -> Template {
-    Template::read(&value, &Anything).unwrap_or_else(|refusal| panic!("{refusal}"))
+fn read(value: Value) -> Template<'static> {
+    Template::read(document(&value), &Anything).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
 #[track_caller]
 fn refused(value: Value, message: &str) {
-    let refusal = Template::read(&value, &Anything).expect_err("this should be refused");
+    let refusal = Template::read(document(&value), &Anything).expect_err("this should be refused");
     assert!(refusal.message.starts_with(message), "{refusal}");
     assert!(!refusal.hint.is_empty());
 }
@@ -60,7 +67,8 @@ fn a_step_is_read_with_all_it_may_say() {
     let spec = c.spec.clone().unwrap();
     assert_eq!(spec.reads, ["a", "b"]);
     assert_eq!((spec.items_needed, spec.max_attempts, spec.priority), (Some(1), Some(3), Some(7)));
-    assert_eq!(Spec::from_value(&spec.to_value()), spec);
+    let kept = spec.to_jsonb().unwrap();
+    assert_eq!(Spec::from_jsonb(Container::new(&kept).item()), *spec);
     assert_eq!((oops.need, oops.parents[0].step, oops.parents[0].required), (1, 1, "failed"));
     assert_eq!(sub.kind, "mission");
     read(json!({"steps": [{"kind": "k", "when": "$.input.go == true", "params": {"a": {"$from": "$.input.a"}}}]}));
@@ -71,31 +79,43 @@ fn a_step_is_read_with_all_it_may_say() {
 fn what_is_wrong_is_told_with_its_place() {
     let two = |second: Value| json!({"steps": [{"name": "a", "kind": "k"}, second]});
     for (value, message) in [
-        (json!([]), "a template must be a JSON object, not []"),
-        (json!({}), "steps: this must be a list of steps"),
+        (json!([]), "a template must be a JSON object, not an array"),
+        (json!({}), "steps must be a list of steps"),
         (json!({"steps": []}), "steps: there is no step"),
-        (json!({"steps": [{"kind": "k"}], "titel": 1}), "titel: this key is not known"),
-        (json!({"steps": [{"kind": "k"}], "title": 1}), "title: this must be a text, not 1"),
-        (json!({"steps": [{"kind": "k"}], "cancellation_mode": "soon"}), "cancellation_mode: \"soon\" is not known"),
-        (json!({"steps": [{"kind": "k"}], "timeout_seconds": 0}), "timeout_seconds: this must be a number of seconds"),
-        (json!({"steps": [3]}), "steps[0]: a step must be a JSON object, not 3"),
+        (json!({"steps": [{"kind": "k"}], "titel": 1}), "a template has the unknown key \"titel\""),
+        (json!({"steps": [{"kind": "k"}], "title": 1}), "title must be a text, not 1"),
+        (
+            json!({"steps": [{"kind": "k"}], "cancellation_mode": "soon"}),
+            "cancellation_mode must be one of graceful, compensate_then_stop, not \"soon\"",
+        ),
+        (json!({"steps": [{"kind": "k"}], "timeout_seconds": 0}), "timeout_seconds must be a number of seconds"),
+        (json!({"steps": [3]}), "steps[0] must be a JSON object, not 3"),
         (json!({"steps": [{}]}), "steps[0].kind: the step has no kind"),
         (json!({"steps": [{"kind": " "}]}), "steps[0].kind must not be empty"),
         (json!({"steps": [{"name": "", "kind": "k"}]}), "steps[0].name must not be empty"),
         (two(json!({"name": "a", "kind": "k"})), "steps[1].name: \"a\" is also the name of steps[0]"),
-        (two(json!({"kind": "k", "dependson": []})), "steps[1].dependson: this key is not known"),
-        (two(json!({"kind": "k", "depends_on": "a"})), "steps[1].depends_on: this must be a list"),
+        (two(json!({"kind": "k", "dependson": []})), "steps[1] has the unknown key \"dependson\""),
+        (two(json!({"kind": "k", "depends_on": "a"})), "steps[1].depends_on must be a list"),
         (two(json!({"kind": "k", "depends_on": ["drft"]})), "steps[1].depends_on[0]: there is no step \"drft\""),
         (two(json!({"kind": "k", "depends_on": ["a", "a"]})), "steps[1].depends_on[1]: \"a\" is named twice"),
         (two(json!({"name": "b", "kind": "k", "depends_on": ["b"]})), "steps[1].depends_on[0]: \"b\" waits for itself"),
         (
             two(json!({"kind": "k", "depends_on": [{"step": "a", "status": "done"}]})),
-            "steps[1].depends_on[0].status: \"done\"",
+            "steps[1].depends_on[0].status must be one of",
         ),
-        (two(json!({"kind": "k", "depends_on": [{"steps": "a"}]})), "steps[1].depends_on[0].steps: this key"),
+        (
+            two(json!({"kind": "k", "depends_on": [{"steps": "a"}]})),
+            "steps[1].depends_on[0] has the unknown key \"steps\"",
+        ),
         (two(json!({"kind": "k", "join": "any"})), "steps[1].join: there is nothing to join"),
-        (two(json!({"kind": "k", "depends_on": ["a"], "join": "some"})), "steps[1].join: this is no way to join"),
-        (two(json!({"kind": "k", "depends_on": ["a"], "join": {"quorum": 2}})), "steps[1].join: 2 of 1 steps"),
+        (
+            two(json!({"kind": "k", "depends_on": ["a"], "join": "some"})),
+            "steps[1].join must be all, any or an object with a quorum, not \"some\"",
+        ),
+        (
+            two(json!({"kind": "k", "depends_on": ["a"], "join": {"quorum": 2}})),
+            "steps[1].join: a quorum of 2 is never reached",
+        ),
         (
             two(json!({"kind": "k", "when": "$.a !! 1", "depends_on": ["a"]})),
             "steps[1].when: \"$.a !! 1\" is not an SQL/JSON path",
@@ -104,7 +124,7 @@ fn what_is_wrong_is_told_with_its_place() {
         (two(json!({"kind": "k", "when": "$.a > 1"})), "steps[1]: it reads the result of \"a\""),
         (two(json!({"kind": "k", "when": "$ > 1"})), "steps[1].when: the path \"$ > 1\" does not name"),
         (two(json!({"kind": "k", "when": "$item > 1"})), "steps[1].when: there is no variable $item"),
-        (two(json!({"kind": "k", "params": []})), "steps[1].params: the parameters must be a JSON object"),
+        (two(json!({"kind": "k", "params": []})), "steps[1].params must be a JSON object"),
         (two(json!({"kind": "k", "params": {"token": 1}})), "steps[1].params: no secrets"),
         (two(json!({"kind": "k", "params": {"l": [{"$from": 1}]}})), "steps[1].params.l[0].$from must be a path"),
         (
@@ -114,9 +134,9 @@ fn what_is_wrong_is_told_with_its_place() {
         (json!({"steps": [{"name": "input", "kind": "k"}]}), "steps[0].name: no step can be named input"),
         (two(json!({"kind": "k", "for_each": {"join": "all"}})), "steps[1].for_each.in: there is no path"),
         (two(json!({"kind": "k", "queue": "nowhere"})), "steps[1].queue: there is no queue"),
-        (two(json!({"kind": "k", "priority": -1})), "steps[1].priority: this must be a whole number"),
-        (two(json!({"kind": "k", "retry": {"max": 1}})), "steps[1].retry.max: this key is not known"),
-        (two(json!({"kind": "k", "on_failure": 7})), "steps[1].on_failure: this says not"),
+        (two(json!({"kind": "k", "priority": -1})), "steps[1].priority must be a whole number"),
+        (two(json!({"kind": "k", "retry": {"max": 1}})), "steps[1].retry has the unknown key \"max\""),
+        (two(json!({"kind": "k", "on_failure": 7})), "steps[1].on_failure must be one of fail, continue, not 7"),
         (two(json!({"kind": "k", "on_failure": {"goto": "x"}})), "steps[1].on_failure.goto: there is no step \"x\""),
         (two(json!({"kind": "k", "mission": {"steps": [{"kind": "x", "join": 1}]}})), "steps[1].mission.steps[0].join"),
         (
