@@ -196,7 +196,7 @@ impl<'a> Gates<'a> {
                 let mut full = None;
                 let take = || changes::take(&amounts).inspect_err(|number| full = Some(amounts[*number].key));
                 if let Err(number) = gauges::take(&rates, self.now, take) {
-                    return Err(Line::parse(full.unwrap_or(rates[number].key)));
+                    return Err(Line::parse(full.unwrap_or_else(|| rates[number].key)));
                 }
             }
             Some(counted) => counted.take(&rates, &amounts, self.now)?,
