@@ -1,4 +1,4 @@
--- The engine's chores, their last runs, and the metrics history.
+-- The engine's chores and their last runs.
 CREATE TABLE agentq.engine_chore (
     chore         text NOT NULL,
     every_seconds numeric(10, 3) NOT NULL,
@@ -53,44 +53,6 @@ COMMENT ON COLUMN agentq.engine_chore_run.failures IS 'How often it has failed s
 COMMENT ON COLUMN agentq.engine_chore_run.last_error IS 'Its last error.';
 COMMENT ON COLUMN agentq.engine_chore_run.last_error_at IS 'When that was.';
 COMMENT ON COLUMN agentq.engine_chore_run.next_run_at IS 'When it was to run next.';
-
-CREATE TABLE agentq.metric (
-    taken_at       timestamptz NOT NULL,
-    queue          text NOT NULL,
-    job_kind       text NOT NULL,
-    period_seconds double precision NOT NULL,
-    ready          bigint NOT NULL,
-    waiting        bigint NOT NULL,
-    held           bigint NOT NULL,
-    finished       bigint NOT NULL,
-    succeeded      bigint NOT NULL,
-    wait_p50       double precision,
-    wait_p95       double precision,
-    wait_p99       double precision,
-    run_p50        double precision,
-    run_p95        double precision,
-    run_p99        double precision,
-    expires_at     timestamptz NOT NULL,
-    CONSTRAINT metric_pkey PRIMARY KEY (taken_at, queue, job_kind)
-);
-CREATE INDEX metric_expires_idx ON agentq.metric (expires_at);
-COMMENT ON TABLE agentq.metric IS 'The queue''s history for charts: one row per minute, queue and kind that had jobs.';
-COMMENT ON COLUMN agentq.metric.taken_at IS 'When the measure was taken.';
-COMMENT ON COLUMN agentq.metric.queue IS 'The queue.';
-COMMENT ON COLUMN agentq.metric.job_kind IS 'Kind of the jobs.';
-COMMENT ON COLUMN agentq.metric.period_seconds IS 'Seconds since the measure before; the counts of finished jobs are of this time.';
-COMMENT ON COLUMN agentq.metric.ready IS 'Jobs that may run now.';
-COMMENT ON COLUMN agentq.metric.waiting IS 'Jobs that may run later.';
-COMMENT ON COLUMN agentq.metric.held IS 'Jobs that a worker holds.';
-COMMENT ON COLUMN agentq.metric.finished IS 'Jobs that have finished.';
-COMMENT ON COLUMN agentq.metric.succeeded IS 'Those of them that have succeeded.';
-COMMENT ON COLUMN agentq.metric.wait_p50 IS 'Seconds from when a finished job might have run to its last claim: half waited no longer.';
-COMMENT ON COLUMN agentq.metric.wait_p95 IS '95 in 100 waited no longer.';
-COMMENT ON COLUMN agentq.metric.wait_p99 IS '99 in 100 waited no longer.';
-COMMENT ON COLUMN agentq.metric.run_p50 IS 'Seconds from the last claim of a finished job to its end: half took no longer.';
-COMMENT ON COLUMN agentq.metric.run_p95 IS '95 in 100 took no longer.';
-COMMENT ON COLUMN agentq.metric.run_p99 IS '99 in 100 took no longer.';
-COMMENT ON COLUMN agentq.metric.expires_at IS 'When the engine removes it.';
 
 CREATE VIEW agentq.v_engine_status AS
 SELECT mode, launcher_pid, worker_pid, started_at, restarts, retry_at, trouble, waiting_claims, sql_workers, sql_workers_busy
@@ -158,4 +120,3 @@ END $$;
 COMMENT ON FUNCTION agentq.fn_engine_chore_set(text, boolean, numeric) IS 'Switches a chore on or off, or changes how often it runs.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.engine_chore', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.metric', '');

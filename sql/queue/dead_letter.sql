@@ -62,7 +62,7 @@ COMMENT ON COLUMN agentq.job_dead_letter.triage_note IS 'What the triage found.'
 COMMENT ON COLUMN agentq.job_dead_letter.triaged_at IS 'When it was last triaged.';
 COMMENT ON COLUMN agentq.job_dead_letter.triaged_by IS 'Who last triaged it.';
 COMMENT ON COLUMN agentq.job_dead_letter.queue IS 'The queue the job was in.';
-COMMENT ON COLUMN agentq.job_dead_letter.reason IS 'Why it is here: exhausted, non_retryable, cancelled, poison, deadline or manual; NULL: written by a former version.';
+COMMENT ON COLUMN agentq.job_dead_letter.reason IS 'Why it is here: exhausted, non_retryable, cancelled, poison, deadline or manual.';
 COMMENT ON COLUMN agentq.job_dead_letter.error_class IS 'Class of the last error.';
 COMMENT ON COLUMN agentq.job_dead_letter.error_history IS 'Every attempt: number, owner, beginning, end, outcome, class and error.';
 COMMENT ON COLUMN agentq.job_dead_letter.settings IS 'What else the job was enqueued with, so that a redrive is like it.';

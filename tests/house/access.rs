@@ -126,6 +126,7 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_version()", all),
         ("fn_access_grant('postgres', 'reader')", &[]),
         ("fn_access_revoke('postgres', 'reader')", &[]),
+        ("fn_access_allow('SELECT', '{reader}', '{config}')", &[]),
         ("fn_access_check('postgres', 'reader')", &[]),
         ("fn_access_targets('reader')", &[]),
         ("fn_config_accepts('queue.lease.duration_sec', '300')", &[]),
