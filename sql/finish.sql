@@ -3,7 +3,7 @@
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;
 
-SELECT agentq.fn_engine_announce();
+SELECT agentq_internal.fn_engine_announce();
 
 DO $$
 BEGIN

@@ -130,7 +130,7 @@ WITH ext AS (
     UNION ALL
     SELECT format('config %s: %s', key, description) FROM agentq.config
     UNION ALL
-    SELECT format('config default %s = %s', key, value) FROM agentq.fn_config_defaults()
+    SELECT format('config default %s = %s', key, value) FROM agentq_internal.fn_config_defaults()
     UNION ALL
     SELECT format('setting %s %s from %s to %s default %s context %s: %s', name, vartype, min_val, max_val, boot_val, context, short_desc)
     FROM pg_settings WHERE name LIKE 'agentq.%'

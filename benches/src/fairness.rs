@@ -92,7 +92,7 @@ fn measure(bench: &Bench) -> Result<Fairness, Failure> {
                     "SELECT max(n) FILTER (WHERE small)::double precision, count(*) FILTER (WHERE small),
                             (extract(epoch FROM max(picked_at) FILTER (WHERE small) - min(picked_at)) * 1000)::double precision
                      FROM (SELECT row_number() OVER (ORDER BY d.picked_at) AS n, d.picked_at, j.source_ref <> 'large' AS small
-                           FROM agentq.job_done d JOIN agentq.job j USING (job_id)) r",
+                           FROM agentq_internal.job_done d JOIN agentq_internal.job j USING (job_id)) r",
                     &[],
                 )?;
                 if row.get::<_, i64>(1) < i64::from(SMALL_TENANTS * JOBS_EACH) {

@@ -152,7 +152,7 @@ fn measure(bench: &Bench) -> Result<Missions, Failure> {
     for _ in 0..rounds(bench) {
         bench.cluster.copy_database(&few, RUN)?;
         let mut work = Work::connect(bench)?;
-        work.client.batch_execute("DELETE FROM agentq.job_ready")?;
+        work.client.batch_execute("DELETE FROM agentq_internal.job_ready")?;
         // Plans are made, and pages are there.
         work.plain()?;
         work.missions(&templates[1].1, 100, 2)?;

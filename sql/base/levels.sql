@@ -14,12 +14,12 @@ COMMENT ON COLUMN agentq.access_rule.privilege IS 'The privilege.';
 COMMENT ON COLUMN agentq.access_rule.object IS 'The function, table or view of agentq.';
 
 -- How a room says who may do what: its access.sql calls this.
-CREATE FUNCTION agentq.fn_access_allow(p_privilege text, p_levels text[], p_objects text[]) RETURNS void LANGUAGE sql
+CREATE FUNCTION agentq_internal.fn_access_allow(p_privilege text, p_levels text[], p_objects text[]) RETURNS void LANGUAGE sql
 SET search_path = pg_catalog, pg_temp AS $$
     INSERT INTO agentq.access_rule (level, privilege, object)
     SELECT level, p_privilege, object FROM unnest(p_levels) AS level CROSS JOIN unnest(p_objects) AS object
 $$;
-COMMENT ON FUNCTION agentq.fn_access_allow(text, text[], text[]) IS 'Adds rules: each of these levels has the privilege on each of these objects.';
+COMMENT ON FUNCTION agentq_internal.fn_access_allow(text, text[], text[]) IS 'Adds rules: each of these levels has the privilege on each of these objects.';
 
 CREATE TABLE agentq.access_grant (
     role_name  name NOT NULL,
@@ -37,7 +37,7 @@ COMMENT ON COLUMN agentq.access_grant.granted_by IS 'By whom.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.access_grant', '');
 
-CREATE FUNCTION agentq.fn_access_check(p_role text, p_level text) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_access_check(p_role text, p_level text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF p_level IS NULL OR NOT EXISTS (SELECT FROM agentq.access_rule WHERE level = p_level) THEN
@@ -49,10 +49,10 @@ BEGIN
             USING ERRCODE = 'undefined_object', HINT = 'Create it first: CREATE ROLE …; a level cannot be given to PUBLIC.';
     END IF;
 END $$;
-COMMENT ON FUNCTION agentq.fn_access_check(text, text) IS 'Refuses an unknown role or level.';
+COMMENT ON FUNCTION agentq_internal.fn_access_check(text, text) IS 'Refuses an unknown role or level.';
 
 -- The statements that give (or take) the privileges of some rules, one per object.
-CREATE FUNCTION agentq.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
+CREATE FUNCTION agentq_internal.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.privilege, 'FUNCTION ' || p.oid::regprocedure
     FROM agentq.access_rule r JOIN pg_proc p ON p.proname = r.object AND p.pronamespace = 'agentq'::regnamespace
@@ -61,11 +61,11 @@ SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.privilege, 'TABLE ' || format('agentq.%I', r.object)
     FROM agentq.access_rule r WHERE r.level = p_level AND r.privilege <> 'EXECUTE'
 $$;
-COMMENT ON FUNCTION agentq.fn_access_targets(text) IS 'The objects of an access level, as GRANT names them.';
+COMMENT ON FUNCTION agentq_internal.fn_access_targets(text) IS 'The objects of an access level, as GRANT names them.';
 
 -- A row in access_grant gives the privileges of its level, whoever puts it there: fn_access_grant, or
 -- the restore of a dump.
-CREATE FUNCTION agentq.fn_access_apply() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_access_apply() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_target record;
@@ -76,21 +76,21 @@ BEGIN
         RETURN NULL;
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA agentq TO %I', NEW.role_name);
-    FOR v_target IN SELECT * FROM agentq.fn_access_targets(NEW.level) LOOP
+    FOR v_target IN SELECT * FROM agentq_internal.fn_access_targets(NEW.level) LOOP
         EXECUTE format('GRANT %s ON %s TO %I', v_target.privilege, v_target.target, NEW.role_name);
     END LOOP;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION agentq.fn_access_apply() IS 'Trigger: gives a role the privileges of its level.';
+COMMENT ON FUNCTION agentq_internal.fn_access_apply() IS 'Trigger: gives a role the privileges of its level.';
 
 CREATE TRIGGER access_grant_apply AFTER INSERT OR UPDATE ON agentq.access_grant
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_access_apply();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_access_apply();
 COMMENT ON TRIGGER access_grant_apply ON agentq.access_grant IS 'Gives the privileges of the level.';
 
 CREATE FUNCTION agentq.fn_access_grant(p_role text, p_level text) RETURNS jsonb LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM agentq.fn_access_check(p_role, p_level);
+    PERFORM agentq_internal.fn_access_check(p_role, p_level);
     INSERT INTO agentq.access_grant AS g (role_name, level) VALUES (p_role, p_level)
     ON CONFLICT (role_name, level) DO UPDATE SET granted_at = g.granted_at;
     RETURN jsonb_build_object('ok', true, 'code', 'granted', 'role', p_role, 'level', p_level);
@@ -102,8 +102,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_target record;
 BEGIN
-    PERFORM agentq.fn_access_check(p_role, p_level);
-    FOR v_target IN SELECT * FROM agentq.fn_access_targets(p_level) LOOP
+    PERFORM agentq_internal.fn_access_check(p_role, p_level);
+    FOR v_target IN SELECT * FROM agentq_internal.fn_access_targets(p_level) LOOP
         EXECUTE format('REVOKE %s ON %s FROM %I', v_target.privilege, v_target.target, p_role);
     END LOOP;
     DELETE FROM agentq.access_grant WHERE role_name = p_role AND level = p_level;

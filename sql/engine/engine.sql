@@ -14,7 +14,7 @@ COMMENT ON COLUMN agentq.engine_chore.enabled IS 'Whether the engine runs it.';
 COMMENT ON COLUMN agentq.engine_chore.about IS 'What it does.';
 
 -- As with the settings: a restored dump must win over the rows that CREATE EXTENSION makes.
-CREATE FUNCTION agentq.fn_engine_chore_take() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_engine_chore_take() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE agentq.engine_chore SET every_seconds = NEW.every_seconds, enabled = NEW.enabled WHERE chore = NEW.chore;
@@ -23,15 +23,15 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION agentq.fn_engine_chore_take() IS 'Trigger: an inserted chore that is there already is set instead.';
+COMMENT ON FUNCTION agentq_internal.fn_engine_chore_take() IS 'Trigger: an inserted chore that is there already is set instead.';
 CREATE TRIGGER engine_chore_take BEFORE INSERT ON agentq.engine_chore
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_engine_chore_take();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_engine_chore_take();
 COMMENT ON TRIGGER engine_chore_take ON agentq.engine_chore IS 'Lets a restored dump overwrite the defaults.';
 
 INSERT INTO agentq.engine_chore (chore, every_seconds, about)
-SELECT chore, every_seconds, about FROM agentq.fn_engine_chore_defaults();
+SELECT chore, every_seconds, about FROM agentq_internal.fn_engine_chore_defaults();
 
-CREATE TABLE agentq.engine_chore_run (
+CREATE TABLE agentq_internal.engine_chore_run (
     chore         text NOT NULL,
     last_run_at   timestamptz NOT NULL,
     last_seconds  double precision NOT NULL,
@@ -43,20 +43,20 @@ CREATE TABLE agentq.engine_chore_run (
     next_run_at   timestamptz NOT NULL,
     CONSTRAINT engine_chore_run_pkey PRIMARY KEY (chore)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE agentq.engine_chore_run IS 'The last run of each chore that did something, failed, or was a minute after the one before. Read v_engine_chore instead.';
-COMMENT ON COLUMN agentq.engine_chore_run.chore IS 'Name of the chore.';
-COMMENT ON COLUMN agentq.engine_chore_run.last_run_at IS 'When it last ran.';
-COMMENT ON COLUMN agentq.engine_chore_run.last_seconds IS 'How long that took.';
-COMMENT ON COLUMN agentq.engine_chore_run.last_rows IS 'How many rows it changed.';
-COMMENT ON COLUMN agentq.engine_chore_run.runs IS 'Runs written down so far.';
-COMMENT ON COLUMN agentq.engine_chore_run.failures IS 'How often it has failed since it last succeeded.';
-COMMENT ON COLUMN agentq.engine_chore_run.last_error IS 'Its last error.';
-COMMENT ON COLUMN agentq.engine_chore_run.last_error_at IS 'When that was.';
-COMMENT ON COLUMN agentq.engine_chore_run.next_run_at IS 'When it was to run next.';
+COMMENT ON TABLE agentq_internal.engine_chore_run IS 'The last run of each chore that did something, failed, or was a minute after the one before. Read v_engine_chore instead.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.chore IS 'Name of the chore.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.last_run_at IS 'When it last ran.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.last_seconds IS 'How long that took.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.last_rows IS 'How many rows it changed.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.runs IS 'Runs written down so far.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.failures IS 'How often it has failed since it last succeeded.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.last_error IS 'Its last error.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.last_error_at IS 'When that was.';
+COMMENT ON COLUMN agentq_internal.engine_chore_run.next_run_at IS 'When it was to run next.';
 
 CREATE VIEW agentq.v_engine_status AS
 SELECT mode, launcher_pid, worker_pid, started_at, restarts, retry_at, trouble, waiting_claims, sql_workers, sql_workers_busy
-FROM agentq.fn_engine_state();
+FROM agentq_internal.fn_engine_state();
 COMMENT ON VIEW agentq.v_engine_status IS 'The engine of this database: which mode is in force, its processes, and what troubles it.';
 COMMENT ON COLUMN agentq.v_engine_status.mode IS 'running; wanted, starting or waiting (see trouble); off (agentq.engine); standby; manual: not preloaded, call fn_engine_tick.';
 COMMENT ON COLUMN agentq.v_engine_status.launcher_pid IS 'Process of the launcher.';
@@ -80,8 +80,8 @@ SELECT c.chore, c.enabled, c.every_seconds,
        coalesce(l.next_run_at, r.next_run_at) AS next_run_at,
        c.about
 FROM agentq.engine_chore c
-LEFT JOIN agentq.engine_chore_run r USING (chore)
-LEFT JOIN agentq.fn_engine_live() l USING (chore);
+LEFT JOIN agentq_internal.engine_chore_run r USING (chore)
+LEFT JOIN agentq_internal.fn_engine_live() l USING (chore);
 COMMENT ON VIEW agentq.v_engine_chore IS 'The engine''s chores: how often they run, how the last run went, and when the next one is due.';
 COMMENT ON COLUMN agentq.v_engine_chore.chore IS 'Name of the chore.';
 COMMENT ON COLUMN agentq.v_engine_chore.enabled IS 'Whether the engine runs it.';
@@ -113,7 +113,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value',
                   HINT = 'The chores are: ' || (SELECT string_agg(chore, ', ' ORDER BY chore) FROM agentq.engine_chore) || '.';
     END IF;
-    PERFORM agentq.fn_engine_announce();
+    PERFORM agentq_internal.fn_engine_announce();
     RETURN jsonb_build_object('ok', true, 'code', 'set', 'chore', v_chore.chore, 'enabled', v_chore.enabled,
         'every_seconds', v_chore.every_seconds);
 END $$;

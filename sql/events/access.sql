@@ -1,5 +1,5 @@
 -- Who may do what with the objects of this room.
-SELECT agentq.fn_access_allow('EXECUTE', '{producer, worker, operator}', '{fn_event_emit}');
-SELECT agentq.fn_access_allow('EXECUTE', '{worker, reader, operator}', '{fn_event_read}');
-SELECT agentq.fn_access_allow('EXECUTE', '{reader, operator}', '{fn_event_verify}');
-SELECT agentq.fn_access_allow('SELECT', '{reader, operator}', '{event, event_log, event_chain, v_event_partition}');
+SELECT agentq_internal.fn_access_allow('EXECUTE', '{producer, worker, operator}', '{fn_event_emit}');
+SELECT agentq_internal.fn_access_allow('EXECUTE', '{worker, reader, operator}', '{fn_event_read}');
+SELECT agentq_internal.fn_access_allow('EXECUTE', '{reader, operator}', '{fn_event_verify}');
+SELECT agentq_internal.fn_access_allow('SELECT', '{reader, operator}', '{event, event_log, event_chain, v_event_partition}');

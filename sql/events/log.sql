@@ -11,8 +11,8 @@ CREATE TABLE agentq.event_log (
     CONSTRAINT event_log_place_check CHECK (seq > 0 AND place > 0 AND place <= seq),
     CONSTRAINT event_log_hash_check CHECK (octet_length(digest) = 32 AND octet_length(hash) = 32)
 ) PARTITION BY LIST (purpose);
-CREATE TABLE agentq.event_log_usual PARTITION OF agentq.event_log FOR VALUES IN ('event', 'agent_step') PARTITION BY RANGE (seq);
-CREATE TABLE agentq.event_log_audit PARTITION OF agentq.event_log FOR VALUES IN ('audit') PARTITION BY RANGE (seq);
+CREATE TABLE agentq_internal.event_log_usual PARTITION OF agentq.event_log FOR VALUES IN ('event', 'agent_step') PARTITION BY RANGE (seq);
+CREATE TABLE agentq_internal.event_log_audit PARTITION OF agentq.event_log FOR VALUES IN ('audit') PARTITION BY RANGE (seq);
 COMMENT ON TABLE agentq.event_log IS 'The order of events: every committed event has one place, and no place is left out or given later. Read with fn_event_read, check with fn_event_verify.';
 COMMENT ON COLUMN agentq.event_log.seq IS 'Its place among all events.';
 COMMENT ON COLUMN agentq.event_log.purpose IS 'The purpose of the event.';
@@ -21,17 +21,17 @@ COMMENT ON COLUMN agentq.event_log.event_id IS 'The event.';
 COMMENT ON COLUMN agentq.event_log.event_at IS 'When it happened.';
 COMMENT ON COLUMN agentq.event_log.digest IS 'SHA-256 of the event.';
 COMMENT ON COLUMN agentq.event_log.hash IS 'SHA-256 of the hash before it in the chain and of this row.';
-COMMENT ON TABLE agentq.event_log_usual IS 'The places of events and steps of agents.';
-COMMENT ON TABLE agentq.event_log_audit IS 'The places of audits.';
+COMMENT ON TABLE agentq_internal.event_log_usual IS 'The places of events and steps of agents.';
+COMMENT ON TABLE agentq_internal.event_log_audit IS 'The places of audits.';
 
 CREATE TRIGGER event_log_keep BEFORE UPDATE OR DELETE ON agentq.event_log
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_event_keep();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_event_keep();
 CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq.event_log
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_event_keep();
-CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq.event_log_usual
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_event_keep();
-CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq.event_log_audit
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_event_keep();
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_event_keep();
+CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq_internal.event_log_usual
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_event_keep();
+CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq_internal.event_log_audit
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_event_keep();
 
 -- The partitions that come with the extension say what the columns of their parents are.
 DO $$
@@ -50,7 +50,7 @@ BEGIN
     END LOOP;
     FOR v_trigger IN
         SELECT tgrelid::regclass AS part, tgname FROM pg_catalog.pg_trigger
-        WHERE tgfoid = 'agentq.fn_event_keep'::regproc
+        WHERE tgfoid = 'agentq_internal.fn_event_keep'::regproc
     LOOP
         EXECUTE format('COMMENT ON TRIGGER %I ON %s IS %L', v_trigger.tgname, v_trigger.part, 'What happened stays as it was written.');
     END LOOP;
@@ -79,7 +79,7 @@ COMMENT ON COLUMN agentq.event_chain.dropped_before IS 'Events older than this m
 
 -- How far the sealer has come. Everything that is visible in "sealed" has its place. "target" is what it
 -- works on now, and "at_xid" and "at_event" are how far it has come in that.
-CREATE TABLE agentq.event_seal (
+CREATE TABLE agentq_internal.event_seal (
     one        boolean NOT NULL DEFAULT true,
     last_seq   bigint NOT NULL DEFAULT 0,
     sealed     pg_snapshot,
@@ -93,17 +93,17 @@ CREATE TABLE agentq.event_seal (
     CONSTRAINT event_seal_pkey PRIMARY KEY (one),
     CONSTRAINT event_seal_one_check CHECK (one)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE agentq.event_seal IS 'How far event_log has come. One row.';
-COMMENT ON COLUMN agentq.event_seal.one IS 'There is one row.';
-COMMENT ON COLUMN agentq.event_seal.last_seq IS 'The last place that was given.';
-COMMENT ON COLUMN agentq.event_seal.sealed IS 'All events of transactions that had committed by then have their place.';
-COMMENT ON COLUMN agentq.event_seal.target IS 'What is being sealed now, if it takes several turns.';
-COMMENT ON COLUMN agentq.event_seal.adopting IS 'Whether all events are being looked through for those without a place, as after a restore.';
-COMMENT ON COLUMN agentq.event_seal.at_xid IS 'How far that has come: the transaction.';
-COMMENT ON COLUMN agentq.event_seal.at_event IS 'How far that has come: the event.';
-COMMENT ON COLUMN agentq.event_seal.foreign_to IS 'Up to here the numbers of transactions may be those of another server.';
-COMMENT ON COLUMN agentq.event_seal.origin IS 'The server and database whose transactions are meant.';
-COMMENT ON COLUMN agentq.event_seal.updated_at IS 'When it was last written.';
+COMMENT ON TABLE agentq_internal.event_seal IS 'How far event_log has come. One row.';
+COMMENT ON COLUMN agentq_internal.event_seal.one IS 'There is one row.';
+COMMENT ON COLUMN agentq_internal.event_seal.last_seq IS 'The last place that was given.';
+COMMENT ON COLUMN agentq_internal.event_seal.sealed IS 'All events of transactions that had committed by then have their place.';
+COMMENT ON COLUMN agentq_internal.event_seal.target IS 'What is being sealed now, if it takes several turns.';
+COMMENT ON COLUMN agentq_internal.event_seal.adopting IS 'Whether all events are being looked through for those without a place, as after a restore.';
+COMMENT ON COLUMN agentq_internal.event_seal.at_xid IS 'How far that has come: the transaction.';
+COMMENT ON COLUMN agentq_internal.event_seal.at_event IS 'How far that has come: the event.';
+COMMENT ON COLUMN agentq_internal.event_seal.foreign_to IS 'Up to here the numbers of transactions may be those of another server.';
+COMMENT ON COLUMN agentq_internal.event_seal.origin IS 'The server and database whose transactions are meant.';
+COMMENT ON COLUMN agentq_internal.event_seal.updated_at IS 'When it was last written.';
 
 CREATE VIEW agentq.v_event_partition AS
 SELECT CASE WHEN s.relname LIKE 'event\_log%' THEN 'log' ELSE 'event' END AS holds,
@@ -115,8 +115,8 @@ FROM pg_catalog.pg_class s
 JOIN pg_catalog.pg_inherits i ON i.inhparent = s.oid
 JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
 CROSS JOIN LATERAL (SELECT regexp_match(pg_catalog.pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') AS bounds) b
-WHERE s.oid IN ('agentq.event_usual'::regclass, 'agentq.event_audit'::regclass,
-                'agentq.event_log_usual'::regclass, 'agentq.event_log_audit'::regclass);
+WHERE s.oid IN ('agentq_internal.event_usual'::regclass, 'agentq_internal.event_audit'::regclass,
+                'agentq_internal.event_log_usual'::regclass, 'agentq_internal.event_log_audit'::regclass);
 COMMENT ON VIEW agentq.v_event_partition IS 'The partitions of events and of their log.';
 COMMENT ON COLUMN agentq.v_event_partition.holds IS 'event or log.';
 COMMENT ON COLUMN agentq.v_event_partition.class IS 'audit, or usual for all else.';
@@ -127,7 +127,7 @@ COMMENT ON COLUMN agentq.v_event_partition.bytes IS 'Its size, with indexes.';
 
 -- Makes a partition. It is attached, which lets events be written and read meanwhile; a partition "of"
 -- would wait for every reader.
-CREATE FUNCTION agentq.fn_event_partition_make(p_whole text, p_name text, p_from text, p_to text) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_event_partition_make(p_whole text, p_name text, p_from text, p_to text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_owner text := (SELECT relowner::regrole::text FROM pg_class WHERE oid = 'agentq.event'::regclass);
@@ -143,15 +143,15 @@ BEGIN
     END IF;
     EXECUTE format('COMMENT ON TABLE agentq.%I IS %L', p_name, format('Of %s, from %s to %s.', p_whole, p_from, p_to));
     EXECUTE format('CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq.%I
-        FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_event_keep()', p_name);
+        FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_event_keep()', p_name);
     EXECUTE format('REVOKE ALL ON agentq.%I FROM PUBLIC', p_name);
     -- The engine is nobody's role: its tables belong to whoever has the others.
     EXECUTE format('ALTER TABLE agentq.%I OWNER TO %s', p_name, v_owner);
     EXECUTE format('ALTER TABLE agentq.%I ATTACH PARTITION agentq.%I FOR VALUES FROM (%L) TO (%L)', p_whole, p_name, p_from, p_to);
 END $$;
-COMMENT ON FUNCTION agentq.fn_event_partition_make(text, text, text, text) IS 'Makes a partition of events, or of their log.';
+COMMENT ON FUNCTION agentq_internal.fn_event_partition_make(text, text, text, text) IS 'Makes a partition of events, or of their log.';
 
-CREATE FUNCTION agentq.fn_event_partition_add(p_class text, p_from timestamptz, p_to timestamptz) RETURNS boolean LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_event_partition_add(p_class text, p_from timestamptz, p_to timestamptz) RETURNS boolean LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' SET "TimeZone" = 'UTC' AS $$
 DECLARE
     v_taken boolean;
@@ -162,24 +162,24 @@ BEGIN
     IF v_taken THEN
         RETURN false;
     END IF;
-    PERFORM agentq.fn_event_partition_make('event_' || p_class,
+    PERFORM agentq_internal.fn_event_partition_make('event_' || p_class,
         format('event_%s_%s', p_class, to_char(p_from, 'YYYYMMDD')), p_from::text, p_to::text);
     RETURN true;
 END $$;
-COMMENT ON FUNCTION agentq.fn_event_partition_add(text, timestamptz, timestamptz) IS 'Makes the partition of a time, unless events of that time lie in the rest.';
+COMMENT ON FUNCTION agentq_internal.fn_event_partition_add(text, timestamptz, timestamptz) IS 'Makes the partition of a time, unless events of that time lie in the rest.';
 
-CREATE FUNCTION agentq.fn_event_log_add(p_class text, p_part bigint, p_size bigint) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_event_log_add(p_class text, p_part bigint, p_size bigint) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF to_regclass(format('agentq.event_log_%s_%s', p_class, p_part)) IS NULL THEN
-        PERFORM agentq.fn_event_partition_make('event_log_' || p_class, format('event_log_%s_%s', p_class, p_part),
+        PERFORM agentq_internal.fn_event_partition_make('event_log_' || p_class, format('event_log_%s_%s', p_class, p_part),
             (p_part * p_size)::text, ((p_part + 1) * p_size)::text);
     END IF;
 END $$;
-COMMENT ON FUNCTION agentq.fn_event_log_add(text, bigint, bigint) IS 'Makes a part of the log, unless it is there.';
+COMMENT ON FUNCTION agentq_internal.fn_event_log_add(text, bigint, bigint) IS 'Makes a part of the log, unless it is there.';
 
 -- Drops a partition of events that have outlived their time, and says so in the log.
-CREATE FUNCTION agentq.fn_event_partition_drop(p_class text, p_name text, p_upper timestamptz) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_event_partition_drop(p_class text, p_name text, p_upper timestamptz) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
 BEGIN
     INSERT INTO agentq.event_chain AS c (chain, dropped_before) VALUES (p_class, p_upper)
@@ -190,11 +190,11 @@ BEGIN
         EXECUTE format('DROP TABLE agentq.%I', p_name);
     END IF;
 END $$;
-COMMENT ON FUNCTION agentq.fn_event_partition_drop(text, text, timestamptz) IS 'Drops a partition, or empties a rest, whose events have outlived their time.';
+COMMENT ON FUNCTION agentq_internal.fn_event_partition_drop(text, text, timestamptz) IS 'Drops a partition, or empties a rest, whose events have outlived their time.';
 
 -- Drops the oldest part of a chain, if all its events have outlived their time and are gone: an event that
 -- is there without its place would get another one after a restore.
-CREATE FUNCTION agentq.fn_event_log_drop(p_class text, p_horizon timestamptz) RETURNS text LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_event_log_drop(p_class text, p_horizon timestamptz) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
 DECLARE
     v_name text;
@@ -226,7 +226,7 @@ BEGIN
     EXECUTE format('DROP TABLE agentq.%I', v_name);
     RETURN v_name;
 END $$;
-COMMENT ON FUNCTION agentq.fn_event_log_drop(text, timestamptz) IS 'Drops the oldest part of a chain if all its events have outlived their time and are gone; its name, or NULL.';
+COMMENT ON FUNCTION agentq_internal.fn_event_log_drop(text, timestamptz) IS 'Drops the oldest part of a chain if all its events have outlived their time and are gone; its name, or NULL.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.event_chain', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.event_seal', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.event_seal', '');

@@ -77,11 +77,11 @@ COMMENT ON COLUMN agentq.effect_type.effect_type IS 'Name of the type.';
 COMMENT ON COLUMN agentq.effect_type.inverse IS 'The type that undoes it.';
 COMMENT ON COLUMN agentq.effect_type.idempotent IS 'Whether it may be repeated when it is not known whether it happened.';
 
-CREATE SEQUENCE agentq.effect_seq;
+CREATE SEQUENCE agentq_internal.effect_seq;
 
-CREATE TABLE agentq.effect (
+CREATE TABLE agentq_internal.effect (
     effect_id             uuid NOT NULL,
-    seq                   bigint NOT NULL DEFAULT nextval('agentq.effect_seq'),
+    seq                   bigint NOT NULL DEFAULT nextval('agentq_internal.effect_seq'),
     mission_id            uuid,
     step_id               uuid,
     job_id                uuid NOT NULL,
@@ -114,36 +114,36 @@ CREATE TABLE agentq.effect (
     CONSTRAINT effect_compensating_check CHECK (status NOT IN ('compensating', 'compensated') OR compensation_job_id IS NOT NULL),
     CONSTRAINT effect_compensated_check CHECK ((status = 'compensated') = (compensated_at IS NOT NULL))
 ) WITH (fillfactor = 80);
-CREATE UNIQUE INDEX effect_key_uq ON agentq.effect (job_id, effect_type, idempotency_key);
-CREATE INDEX effect_mission_idx ON agentq.effect (mission_id, seq) WHERE mission_id IS NOT NULL;
-CREATE INDEX effect_chain_idx ON agentq.effect (chain_id, seq) WHERE chain_id IS NOT NULL;
-CREATE INDEX effect_compensation_job_idx ON agentq.effect (compensation_job_id) WHERE compensation_job_id IS NOT NULL;
-ALTER SEQUENCE agentq.effect_seq OWNED BY agentq.effect.seq;
-COMMENT ON TABLE agentq.effect IS 'What jobs change outside: planned before it is done, and kept with its outcome. Read v_effect.';
-COMMENT ON COLUMN agentq.effect.effect_id IS 'Time-ordered id.';
-COMMENT ON COLUMN agentq.effect.seq IS 'The order in which effects were declared.';
-COMMENT ON COLUMN agentq.effect.mission_id IS 'The mission of its job, if there is one.';
-COMMENT ON COLUMN agentq.effect.step_id IS 'The step of its job, if there is one.';
-COMMENT ON COLUMN agentq.effect.job_id IS 'The job that planned it, and whose holder carries it out.';
-COMMENT ON COLUMN agentq.effect.effect_type IS 'What kind of effect it is.';
-COMMENT ON COLUMN agentq.effect.payload IS 'What is to be done, as a small signal.';
-COMMENT ON COLUMN agentq.effect.idempotency_key IS 'Known to the other side: the same in every attempt.';
-COMMENT ON COLUMN agentq.effect.declared_compensation IS 'The compensation that counters it; NULL: none.';
-COMMENT ON COLUMN agentq.effect.counter_effects IS 'Whether it only undoes an earlier effect.';
-COMMENT ON COLUMN agentq.effect.idempotent IS 'Whether it may be repeated when it is not known whether it happened.';
-COMMENT ON COLUMN agentq.effect.manifest_version IS 'The version of the catalog that was in force when it was planned.';
-COMMENT ON COLUMN agentq.effect.status IS 'planned, executing, succeeded, failed, compensating, compensated or compensation_failed.';
-COMMENT ON COLUMN agentq.effect.lease_token IS 'The lease under which it was last begun.';
-COMMENT ON COLUMN agentq.effect.begun IS 'How often it was begun.';
-COMMENT ON COLUMN agentq.effect.result IS 'What the worker handed in when it had succeeded.';
-COMMENT ON COLUMN agentq.effect.error IS 'Why it, or its compensation, last failed.';
-COMMENT ON COLUMN agentq.effect.compensates IS 'The effect that its job compensates.';
-COMMENT ON COLUMN agentq.effect.chain_id IS 'The chain of compensations that it was last part of.';
-COMMENT ON COLUMN agentq.effect.compensation_job_id IS 'The job that last compensated it.';
-COMMENT ON COLUMN agentq.effect.planned_at IS 'When it was planned.';
-COMMENT ON COLUMN agentq.effect.begun_at IS 'When it was last begun.';
-COMMENT ON COLUMN agentq.effect.ended_at IS 'When it succeeded or last failed.';
-COMMENT ON COLUMN agentq.effect.compensated_at IS 'When it had been compensated.';
+CREATE UNIQUE INDEX effect_key_uq ON agentq_internal.effect (job_id, effect_type, idempotency_key);
+CREATE INDEX effect_mission_idx ON agentq_internal.effect (mission_id, seq) WHERE mission_id IS NOT NULL;
+CREATE INDEX effect_chain_idx ON agentq_internal.effect (chain_id, seq) WHERE chain_id IS NOT NULL;
+CREATE INDEX effect_compensation_job_idx ON agentq_internal.effect (compensation_job_id) WHERE compensation_job_id IS NOT NULL;
+ALTER SEQUENCE agentq_internal.effect_seq OWNED BY agentq_internal.effect.seq;
+COMMENT ON TABLE agentq_internal.effect IS 'What jobs change outside: planned before it is done, and kept with its outcome. Read v_effect.';
+COMMENT ON COLUMN agentq_internal.effect.effect_id IS 'Time-ordered id.';
+COMMENT ON COLUMN agentq_internal.effect.seq IS 'The order in which effects were declared.';
+COMMENT ON COLUMN agentq_internal.effect.mission_id IS 'The mission of its job, if there is one.';
+COMMENT ON COLUMN agentq_internal.effect.step_id IS 'The step of its job, if there is one.';
+COMMENT ON COLUMN agentq_internal.effect.job_id IS 'The job that planned it, and whose holder carries it out.';
+COMMENT ON COLUMN agentq_internal.effect.effect_type IS 'What kind of effect it is.';
+COMMENT ON COLUMN agentq_internal.effect.payload IS 'What is to be done, as a small signal.';
+COMMENT ON COLUMN agentq_internal.effect.idempotency_key IS 'Known to the other side: the same in every attempt.';
+COMMENT ON COLUMN agentq_internal.effect.declared_compensation IS 'The compensation that counters it; NULL: none.';
+COMMENT ON COLUMN agentq_internal.effect.counter_effects IS 'Whether it only undoes an earlier effect.';
+COMMENT ON COLUMN agentq_internal.effect.idempotent IS 'Whether it may be repeated when it is not known whether it happened.';
+COMMENT ON COLUMN agentq_internal.effect.manifest_version IS 'The version of the catalog that was in force when it was planned.';
+COMMENT ON COLUMN agentq_internal.effect.status IS 'planned, executing, succeeded, failed, compensating, compensated or compensation_failed.';
+COMMENT ON COLUMN agentq_internal.effect.lease_token IS 'The lease under which it was last begun.';
+COMMENT ON COLUMN agentq_internal.effect.begun IS 'How often it was begun.';
+COMMENT ON COLUMN agentq_internal.effect.result IS 'What the worker handed in when it had succeeded.';
+COMMENT ON COLUMN agentq_internal.effect.error IS 'Why it, or its compensation, last failed.';
+COMMENT ON COLUMN agentq_internal.effect.compensates IS 'The effect that its job compensates.';
+COMMENT ON COLUMN agentq_internal.effect.chain_id IS 'The chain of compensations that it was last part of.';
+COMMENT ON COLUMN agentq_internal.effect.compensation_job_id IS 'The job that last compensated it.';
+COMMENT ON COLUMN agentq_internal.effect.planned_at IS 'When it was planned.';
+COMMENT ON COLUMN agentq_internal.effect.begun_at IS 'When it was last begun.';
+COMMENT ON COLUMN agentq_internal.effect.ended_at IS 'When it succeeded or last failed.';
+COMMENT ON COLUMN agentq_internal.effect.compensated_at IS 'When it had been compensated.';
 
 CREATE TABLE agentq.effect_chain (
     chain_id     uuid NOT NULL,
@@ -184,7 +184,7 @@ COMMENT ON COLUMN agentq.effect_chain.started_by IS 'Who asked for it.';
 COMMENT ON COLUMN agentq.effect_chain.started_at IS 'When it began.';
 COMMENT ON COLUMN agentq.effect_chain.ended_at IS 'When it had ended.';
 
-CREATE TABLE agentq.effect_drift (
+CREATE TABLE agentq_internal.effect_drift (
     job_id           uuid NOT NULL,
     effect_type      text NOT NULL,
     drift            text NOT NULL,
@@ -198,24 +198,24 @@ CREATE TABLE agentq.effect_drift (
     CONSTRAINT effect_drift_drift_check CHECK (drift IN ('undeclared', 'missing')),
     CONSTRAINT effect_drift_about_check CHECK (about IN ('operation', 'compensation'))
 );
-COMMENT ON TABLE agentq.effect_drift IS 'Where jobs did otherwise than the manifest declares. Read v_effect_drift.';
-COMMENT ON COLUMN agentq.effect_drift.job_id IS 'The job.';
-COMMENT ON COLUMN agentq.effect_drift.effect_type IS 'The type of the effect.';
-COMMENT ON COLUMN agentq.effect_drift.drift IS 'undeclared: planned and not declared; missing: declared and not done.';
-COMMENT ON COLUMN agentq.effect_drift.about IS 'operation or compensation.';
-COMMENT ON COLUMN agentq.effect_drift.declared_by IS 'The operation or compensation whose declaration it differs from.';
-COMMENT ON COLUMN agentq.effect_drift.compensates IS 'The effect that the job compensates.';
-COMMENT ON COLUMN agentq.effect_drift.mission_id IS 'The mission, if there is one.';
-COMMENT ON COLUMN agentq.effect_drift.manifest_version IS 'The version of the catalog that was in force.';
-COMMENT ON COLUMN agentq.effect_drift.found_at IS 'When it was found.';
+COMMENT ON TABLE agentq_internal.effect_drift IS 'Where jobs did otherwise than the manifest declares. Read v_effect_drift.';
+COMMENT ON COLUMN agentq_internal.effect_drift.job_id IS 'The job.';
+COMMENT ON COLUMN agentq_internal.effect_drift.effect_type IS 'The type of the effect.';
+COMMENT ON COLUMN agentq_internal.effect_drift.drift IS 'undeclared: planned and not declared; missing: declared and not done.';
+COMMENT ON COLUMN agentq_internal.effect_drift.about IS 'operation or compensation.';
+COMMENT ON COLUMN agentq_internal.effect_drift.declared_by IS 'The operation or compensation whose declaration it differs from.';
+COMMENT ON COLUMN agentq_internal.effect_drift.compensates IS 'The effect that the job compensates.';
+COMMENT ON COLUMN agentq_internal.effect_drift.mission_id IS 'The mission, if there is one.';
+COMMENT ON COLUMN agentq_internal.effect_drift.manifest_version IS 'The version of the catalog that was in force.';
+COMMENT ON COLUMN agentq_internal.effect_drift.found_at IS 'When it was found.';
 
 CREATE VIEW agentq.v_effect AS
 SELECT e.effect_id, e.seq, e.mission_id, e.step_id, e.job_id, j.job_kind, j.state AS job_state, e.effect_type, e.status,
        e.status = 'executing' AND NOT EXISTS (
-           SELECT FROM agentq.job_lease l WHERE l.job_id = e.job_id AND l.lease_token = e.lease_token) AS outcome_unknown,
+           SELECT FROM agentq_internal.job_lease l WHERE l.job_id = e.job_id AND l.lease_token = e.lease_token) AS outcome_unknown,
        e.idempotency_key, e.payload, e.result, e.error, e.begun, e.declared_compensation, e.counter_effects, e.idempotent,
        e.compensates, e.chain_id, e.compensation_job_id, e.manifest_version, e.planned_at, e.begun_at, e.ended_at, e.compensated_at
-FROM agentq.effect e
+FROM agentq_internal.effect e
 LEFT JOIN agentq.job_queue j ON j.job_id = e.job_id;
 COMMENT ON VIEW agentq.v_effect IS 'What jobs have changed outside, are changing, and mean to change.';
 COMMENT ON COLUMN agentq.v_effect.effect_id IS 'The effect.';
@@ -247,8 +247,8 @@ COMMENT ON COLUMN agentq.v_effect.compensated_at IS 'When it had been compensate
 
 CREATE VIEW agentq.v_effect_drift AS
 SELECT d.found_at, d.about, d.declared_by, d.drift, d.effect_type, d.job_id, j.job_kind, d.compensates, d.mission_id, d.manifest_version
-FROM agentq.effect_drift d
-LEFT JOIN agentq.job j ON j.job_id = d.job_id;
+FROM agentq_internal.effect_drift d
+LEFT JOIN agentq_internal.job j ON j.job_id = d.job_id;
 COMMENT ON VIEW agentq.v_effect_drift IS 'Where jobs did otherwise than the manifest declares.';
 COMMENT ON COLUMN agentq.v_effect_drift.found_at IS 'When it was found.';
 COMMENT ON COLUMN agentq.v_effect_drift.about IS 'operation or compensation.';
@@ -265,7 +265,7 @@ SELECT pg_catalog.pg_extension_config_dump('agentq.effect_manifest', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.effect_operation', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.effect_compensation', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.effect_type', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.effect_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.effect', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.effect_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.effect', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.effect_chain', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.effect_drift', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.effect_drift', '');

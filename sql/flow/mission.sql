@@ -8,12 +8,12 @@
 
 -- The tables that every end of a step changes have domains in place of CHECKs: the server reads the CHECKs of a table anew
 -- for every statement, which took a quarter of the time of such an end.
-CREATE DOMAIN agentq.mission_step_status AS text CHECK (VALUE IN ('waiting', 'queued', 'succeeded', 'failed', 'skipped', 'cancelled'));
-COMMENT ON DOMAIN agentq.mission_step_status IS 'Where a step of a mission stands.';
-CREATE DOMAIN agentq.mission_number AS integer CHECK (VALUE >= 0);
-COMMENT ON DOMAIN agentq.mission_number IS 'How many of something in a mission.';
-CREATE DOMAIN agentq.mission_count_state AS text CHECK (VALUE IN ('running', 'paused', 'stopping'));
-COMMENT ON DOMAIN agentq.mission_count_state IS 'Whether further steps of a mission become jobs.';
+CREATE DOMAIN agentq_internal.mission_step_status AS text CHECK (VALUE IN ('waiting', 'queued', 'succeeded', 'failed', 'skipped', 'cancelled'));
+COMMENT ON DOMAIN agentq_internal.mission_step_status IS 'Where a step of a mission stands.';
+CREATE DOMAIN agentq_internal.mission_number AS integer CHECK (VALUE >= 0);
+COMMENT ON DOMAIN agentq_internal.mission_number IS 'How many of something in a mission.';
+CREATE DOMAIN agentq_internal.mission_count_state AS text CHECK (VALUE IN ('running', 'paused', 'stopping'));
+COMMENT ON DOMAIN agentq_internal.mission_count_state IS 'Whether further steps of a mission become jobs.';
 
 CREATE TABLE agentq.mission (
     mission_id        uuid NOT NULL,
@@ -87,19 +87,19 @@ COMMENT ON COLUMN agentq.mission.created_at IS 'When it was submitted.';
 COMMENT ON COLUMN agentq.mission.started_at IS 'When its first steps became jobs.';
 COMMENT ON COLUMN agentq.mission.completed_at IS 'When it ended.';
 
-CREATE TABLE agentq.mission_step (
+CREATE TABLE agentq_internal.mission_step (
     step_id    uuid NOT NULL,
     mission_id uuid NOT NULL,
     position   integer NOT NULL,
     level      integer NOT NULL,
     depth      integer NOT NULL,
     shard      integer NOT NULL DEFAULT 0,
-    need       agentq.mission_number NOT NULL,
-    met        agentq.mission_number NOT NULL DEFAULT 0,
-    pending    agentq.mission_number NOT NULL,
-    children   agentq.mission_number NOT NULL,
+    need       agentq_internal.mission_number NOT NULL,
+    met        agentq_internal.mission_number NOT NULL DEFAULT 0,
+    pending    agentq_internal.mission_number NOT NULL,
+    children   agentq_internal.mission_number NOT NULL,
     fails_mission boolean NOT NULL,
-    status     agentq.mission_step_status NOT NULL DEFAULT 'waiting',
+    status     agentq_internal.mission_step_status NOT NULL DEFAULT 'waiting',
     ready_at   timestamptz,
     queued_at  timestamptz,
     ended_at   timestamptz,
@@ -118,36 +118,36 @@ CREATE TABLE agentq.mission_step (
     CONSTRAINT mission_step_pkey PRIMARY KEY (step_id),
     CONSTRAINT mission_step_name_uq UNIQUE (mission_id, name)
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE agentq.mission_step IS 'Storage: the steps of missions. Read v_mission_step, which shows what became of their jobs.';
-COMMENT ON COLUMN agentq.mission_step.step_id IS 'Ids of a mission''s steps are in the order of their levels: the order in which they are locked.';
-COMMENT ON COLUMN agentq.mission_step.mission_id IS 'The mission.';
-COMMENT ON COLUMN agentq.mission_step.position IS 'Its number in the template, from 0.';
-COMMENT ON COLUMN agentq.mission_step.level IS 'The longest way to it from a step that waits for none.';
-COMMENT ON COLUMN agentq.mission_step.depth IS 'As in mission.';
-COMMENT ON COLUMN agentq.mission_step.shard IS 'The row of mission_count in which it is counted.';
-COMMENT ON COLUMN agentq.mission_step.need IS 'How many steps before it must end as it asks.';
-COMMENT ON COLUMN agentq.mission_step.met IS 'How many have.';
-COMMENT ON COLUMN agentq.mission_step.pending IS 'How many steps before it have not ended.';
-COMMENT ON COLUMN agentq.mission_step.children IS 'How many steps wait for it.';
-COMMENT ON COLUMN agentq.mission_step.fails_mission IS 'Whether its failure ends the mission.';
-COMMENT ON COLUMN agentq.mission_step.status IS 'waiting, queued, succeeded, failed, skipped or cancelled.';
-COMMENT ON COLUMN agentq.mission_step.ready_at IS 'When it might have begun, if the mission was paused then.';
-COMMENT ON COLUMN agentq.mission_step.queued_at IS 'When it became a job, several jobs or a mission.';
-COMMENT ON COLUMN agentq.mission_step.ended_at IS 'When it ended.';
-COMMENT ON COLUMN agentq.mission_step.job_id IS 'Its job.';
-COMMENT ON COLUMN agentq.mission_step.child_id IS 'The mission that is its work.';
-COMMENT ON COLUMN agentq.mission_step.item_count IS 'How many items it works through, each with a job in mission_item.';
-COMMENT ON COLUMN agentq.mission_step.taken_from IS 'The step of the forked mission whose result it has.';
-COMMENT ON COLUMN agentq.mission_step.created_at IS 'When it was submitted.';
-COMMENT ON COLUMN agentq.mission_step.name IS 'Its name, unique in the mission.';
-COMMENT ON COLUMN agentq.mission_step.kind IS 'The kind of its jobs.';
-COMMENT ON COLUMN agentq.mission_step.executor IS 'Who is to do it; handed to the worker.';
-COMMENT ON COLUMN agentq.mission_step.last_error IS 'Why it failed, was skipped or was cancelled.';
-COMMENT ON COLUMN agentq.mission_step.params IS 'Its parameters, as in the template.';
-COMMENT ON COLUMN agentq.mission_step.spec IS 'Its condition, list, time-out and the like; NULL: none.';
-COMMENT ON COLUMN agentq.mission_step.result IS 'What its job handed in; of a list, what its jobs did, in order.';
+COMMENT ON TABLE agentq_internal.mission_step IS 'Storage: the steps of missions. Read v_mission_step, which shows what became of their jobs.';
+COMMENT ON COLUMN agentq_internal.mission_step.step_id IS 'Ids of a mission''s steps are in the order of their levels: the order in which they are locked.';
+COMMENT ON COLUMN agentq_internal.mission_step.mission_id IS 'The mission.';
+COMMENT ON COLUMN agentq_internal.mission_step.position IS 'Its number in the template, from 0.';
+COMMENT ON COLUMN agentq_internal.mission_step.level IS 'The longest way to it from a step that waits for none.';
+COMMENT ON COLUMN agentq_internal.mission_step.depth IS 'As in mission.';
+COMMENT ON COLUMN agentq_internal.mission_step.shard IS 'The row of mission_count in which it is counted.';
+COMMENT ON COLUMN agentq_internal.mission_step.need IS 'How many steps before it must end as it asks.';
+COMMENT ON COLUMN agentq_internal.mission_step.met IS 'How many have.';
+COMMENT ON COLUMN agentq_internal.mission_step.pending IS 'How many steps before it have not ended.';
+COMMENT ON COLUMN agentq_internal.mission_step.children IS 'How many steps wait for it.';
+COMMENT ON COLUMN agentq_internal.mission_step.fails_mission IS 'Whether its failure ends the mission.';
+COMMENT ON COLUMN agentq_internal.mission_step.status IS 'waiting, queued, succeeded, failed, skipped or cancelled.';
+COMMENT ON COLUMN agentq_internal.mission_step.ready_at IS 'When it might have begun, if the mission was paused then.';
+COMMENT ON COLUMN agentq_internal.mission_step.queued_at IS 'When it became a job, several jobs or a mission.';
+COMMENT ON COLUMN agentq_internal.mission_step.ended_at IS 'When it ended.';
+COMMENT ON COLUMN agentq_internal.mission_step.job_id IS 'Its job.';
+COMMENT ON COLUMN agentq_internal.mission_step.child_id IS 'The mission that is its work.';
+COMMENT ON COLUMN agentq_internal.mission_step.item_count IS 'How many items it works through, each with a job in mission_item.';
+COMMENT ON COLUMN agentq_internal.mission_step.taken_from IS 'The step of the forked mission whose result it has.';
+COMMENT ON COLUMN agentq_internal.mission_step.created_at IS 'When it was submitted.';
+COMMENT ON COLUMN agentq_internal.mission_step.name IS 'Its name, unique in the mission.';
+COMMENT ON COLUMN agentq_internal.mission_step.kind IS 'The kind of its jobs.';
+COMMENT ON COLUMN agentq_internal.mission_step.executor IS 'Who is to do it; handed to the worker.';
+COMMENT ON COLUMN agentq_internal.mission_step.last_error IS 'Why it failed, was skipped or was cancelled.';
+COMMENT ON COLUMN agentq_internal.mission_step.params IS 'Its parameters, as in the template.';
+COMMENT ON COLUMN agentq_internal.mission_step.spec IS 'Its condition, list, time-out and the like; NULL: none.';
+COMMENT ON COLUMN agentq_internal.mission_step.result IS 'What its job handed in; of a list, what its jobs did, in order.';
 
-CREATE TABLE agentq.mission_edge (
+CREATE TABLE agentq_internal.mission_edge (
     parent_id   uuid NOT NULL,
     child_id    uuid NOT NULL,
     child_level integer NOT NULL,
@@ -155,18 +155,18 @@ CREATE TABLE agentq.mission_edge (
     CONSTRAINT mission_edge_pkey PRIMARY KEY (parent_id, child_id),
     CONSTRAINT mission_edge_required_check CHECK (required IN ('succeeded', 'failed', 'skipped', 'ended'))
 );
-CREATE INDEX mission_edge_child_idx ON agentq.mission_edge (child_id);
-COMMENT ON TABLE agentq.mission_edge IS 'Storage: which step waits for which.';
-COMMENT ON COLUMN agentq.mission_edge.parent_id IS 'The step that comes first.';
-COMMENT ON COLUMN agentq.mission_edge.child_id IS 'The step that waits for it.';
-COMMENT ON COLUMN agentq.mission_edge.child_level IS 'The level of that step.';
-COMMENT ON COLUMN agentq.mission_edge.required IS 'How the first must end: succeeded, failed, skipped or ended.';
+CREATE INDEX mission_edge_child_idx ON agentq_internal.mission_edge (child_id);
+COMMENT ON TABLE agentq_internal.mission_edge IS 'Storage: which step waits for which.';
+COMMENT ON COLUMN agentq_internal.mission_edge.parent_id IS 'The step that comes first.';
+COMMENT ON COLUMN agentq_internal.mission_edge.child_id IS 'The step that waits for it.';
+COMMENT ON COLUMN agentq_internal.mission_edge.child_level IS 'The level of that step.';
+COMMENT ON COLUMN agentq_internal.mission_edge.required IS 'How the first must end: succeeded, failed, skipped or ended.';
 
 CREATE TABLE agentq.mission_item (
     step_id    uuid NOT NULL,
     item       integer NOT NULL,
     job_id     uuid NOT NULL,
-    status     agentq.mission_step_status NOT NULL DEFAULT 'queued',
+    status     agentq_internal.mission_step_status NOT NULL DEFAULT 'queued',
     ended_at   timestamptz,
     last_error text,
     result     jsonb,
@@ -181,19 +181,19 @@ COMMENT ON COLUMN agentq.mission_item.ended_at IS 'When its job ended.';
 COMMENT ON COLUMN agentq.mission_item.last_error IS 'Why it failed or was cancelled.';
 COMMENT ON COLUMN agentq.mission_item.result IS 'What its job handed in.';
 
-CREATE TABLE agentq.mission_count (
+CREATE TABLE agentq_internal.mission_count (
     owner_id uuid NOT NULL,
     shard    integer NOT NULL,
-    active   agentq.mission_number NOT NULL,
-    state    agentq.mission_count_state NOT NULL DEFAULT 'running',
+    active   agentq_internal.mission_number NOT NULL,
+    state    agentq_internal.mission_count_state NOT NULL DEFAULT 'running',
     CONSTRAINT mission_count_pkey PRIMARY KEY (owner_id, shard)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
-CREATE INDEX mission_count_stopping_idx ON agentq.mission_count (owner_id) WHERE state = 'stopping';
-COMMENT ON TABLE agentq.mission_count IS 'Storage: how many steps of a mission, or items of a step, are under way. Gone when it has ended.';
-COMMENT ON COLUMN agentq.mission_count.owner_id IS 'The mission, or the step that works through a list.';
-COMMENT ON COLUMN agentq.mission_count.shard IS 'The number of the row, from 0.';
-COMMENT ON COLUMN agentq.mission_count.active IS 'How many of those counted here are under way.';
-COMMENT ON COLUMN agentq.mission_count.state IS 'running, paused or stopping: whether further steps become jobs. The same in all rows of a mission.';
+CREATE INDEX mission_count_stopping_idx ON agentq_internal.mission_count (owner_id) WHERE state = 'stopping';
+COMMENT ON TABLE agentq_internal.mission_count IS 'Storage: how many steps of a mission, or items of a step, are under way. Gone when it has ended.';
+COMMENT ON COLUMN agentq_internal.mission_count.owner_id IS 'The mission, or the step that works through a list.';
+COMMENT ON COLUMN agentq_internal.mission_count.shard IS 'The number of the row, from 0.';
+COMMENT ON COLUMN agentq_internal.mission_count.active IS 'How many of those counted here are under way.';
+COMMENT ON COLUMN agentq_internal.mission_count.state IS 'running, paused or stopping: whether further steps become jobs. The same in all rows of a mission.';
 
 CREATE VIEW agentq.v_mission_step AS
 SELECT s.step_id,
@@ -204,7 +204,7 @@ SELECT s.step_id,
        s.params,
        CASE WHEN s.status <> 'queued' THEN s.status::text
             WHEN l.job_id IS NOT NULL OR s.child_id IS NOT NULL THEN 'running'
-            WHEN s.item_count IS NOT NULL AND EXISTS (SELECT FROM agentq.mission_item i JOIN agentq.job_lease il ON il.job_id = i.job_id
+            WHEN s.item_count IS NOT NULL AND EXISTS (SELECT FROM agentq.mission_item i JOIN agentq_internal.job_lease il ON il.job_id = i.job_id
                 WHERE i.step_id = s.step_id) THEN 'running'
             ELSE 'queued' END AS status,
        s.executor,
@@ -223,9 +223,9 @@ SELECT s.step_id,
        s.item_count,
        s.taken_from,
        s.ready_at IS NOT NULL AND s.status = 'waiting' AS held
-FROM agentq.mission_step s
-LEFT JOIN agentq.job j ON j.job_id = s.job_id
-LEFT JOIN agentq.job_lease l ON l.job_id = s.job_id;
+FROM agentq_internal.mission_step s
+LEFT JOIN agentq_internal.job j ON j.job_id = s.job_id
+LEFT JOIN agentq_internal.job_lease l ON l.job_id = s.job_id;
 COMMENT ON VIEW agentq.v_mission_step IS 'The steps of missions, with what is known of their jobs.';
 COMMENT ON COLUMN agentq.v_mission_step.step_id IS 'The step.';
 COMMENT ON COLUMN agentq.v_mission_step.mission_id IS 'Its mission.';
@@ -259,7 +259,7 @@ SELECT m.mission_id, m.status, m.title, m.source, m.actor, m.step_count,
        p.mission_id AS parent_mission_id, p.name AS parent_step, m.depth, m.forked_from, m.forked_step, m.command_id,
        m.correlation_id, m.trace_id, m.idempotency_key, m.policy_snapshot, m.template
 FROM agentq.mission m
-LEFT JOIN agentq.mission_step p ON p.step_id = m.parent_step_id
+LEFT JOIN agentq_internal.mission_step p ON p.step_id = m.parent_step_id
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE s.status = 'waiting') AS waiting,
            count(*) FILTER (WHERE s.status = 'queued') AS open,
@@ -267,7 +267,7 @@ CROSS JOIN LATERAL (
            count(*) FILTER (WHERE s.status = 'failed') AS failed,
            count(*) FILTER (WHERE s.status = 'skipped') AS skipped,
            count(*) FILTER (WHERE s.status = 'cancelled') AS cancelled
-    FROM agentq.mission_step s WHERE s.mission_id = m.mission_id) c;
+    FROM agentq_internal.mission_step s WHERE s.mission_id = m.mission_id) c;
 COMMENT ON VIEW agentq.v_mission IS 'Missions, with how many of their steps stand where.';
 COMMENT ON COLUMN agentq.v_mission.mission_id IS 'The mission.';
 COMMENT ON COLUMN agentq.v_mission.status IS 'approved, running, cancelling, compensating, succeeded, failed or cancelled.';
@@ -317,9 +317,9 @@ SELECT a.lease_token AS id,
        jsonb_strip_nulls(jsonb_build_object('lease_owner', a.lease_owner, 'outcome', a.outcome, 'attempt_no', a.attempt_no,
            'error_class', a.error_class, 'item', w.item)) AS meta,
        a.error
-FROM (SELECT step_id, job_id, NULL::integer AS item FROM agentq.mission_step WHERE job_id IS NOT NULL
+FROM (SELECT step_id, job_id, NULL::integer AS item FROM agentq_internal.mission_step WHERE job_id IS NOT NULL
       UNION ALL SELECT step_id, job_id, item FROM agentq.mission_item) w
-JOIN agentq.mission_step s ON s.step_id = w.step_id
+JOIN agentq_internal.mission_step s ON s.step_id = w.step_id
 CROSS JOIN LATERAL (SELECT * FROM agentq.job_attempt a WHERE a.job_id = w.job_id) a;
 COMMENT ON VIEW agentq.v_action_run IS 'Every attempt at a step of a mission.';
 COMMENT ON COLUMN agentq.v_action_run.id IS 'The token of that attempt.';
@@ -335,7 +335,7 @@ COMMENT ON COLUMN agentq.v_action_run.meta IS 'The worker, the outcome, the numb
 COMMENT ON COLUMN agentq.v_action_run.error IS 'Its error.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.mission', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.mission_step', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.mission_edge', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.mission_step', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.mission_edge', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.mission_item', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.mission_count', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.mission_count', '');

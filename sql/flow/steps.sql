@@ -3,7 +3,7 @@
 -- A step is begun, then done or failed. Whoever asks for one that is done is given its result. The primary key finds a
 -- step by name; the index by position answers in which order the steps were first begun. No foreign key to job: see
 -- the chore clean_flow, which removes the steps of jobs that are gone.
-CREATE TABLE agentq.job_step (
+CREATE TABLE agentq_internal.job_step (
     job_id      uuid NOT NULL,
     name        text COLLATE "C" NOT NULL,
     occurrence  integer NOT NULL,
@@ -35,26 +35,26 @@ CREATE TABLE agentq.job_step (
 ) WITH (fillfactor = 80);
 -- The job stands in two columns, one for each index, so that no statistics can ever make a search by name read all the
 -- steps of a job by position.
-CREATE INDEX job_step_position_idx ON agentq.job_step (order_job_id, position);
-COMMENT ON TABLE agentq.job_step IS 'Storage: the steps of jobs. Read v_job_step instead.';
-COMMENT ON COLUMN agentq.job_step.job_id IS 'The job.';
-COMMENT ON COLUMN agentq.job_step.name IS 'Name of the step.';
-COMMENT ON COLUMN agentq.job_step.occurrence IS '1, or which turn of a loop it is.';
-COMMENT ON COLUMN agentq.job_step.position IS 'The order in which the steps of the job were first begun, from 1.';
-COMMENT ON COLUMN agentq.job_step.attempts IS 'How often it was begun.';
-COMMENT ON COLUMN agentq.job_step.kind IS 'step, or sleep or signal: a wait that is remembered like a step.';
-COMMENT ON COLUMN agentq.job_step.status IS 'begun, done or failed.';
-COMMENT ON COLUMN agentq.job_step.idempotent IS 'Whether it may be run again when nobody knows whether it was done.';
-COMMENT ON COLUMN agentq.job_step.lease_token IS 'The attempt that last began it; NULL: taken over from the job of which this is another run.';
-COMMENT ON COLUMN agentq.job_step.seen_by IS 'The attempt that last asked for it.';
-COMMENT ON COLUMN agentq.job_step.began_at IS 'When it was last begun.';
-COMMENT ON COLUMN agentq.job_step.ended_at IS 'When it was done, or failed.';
-COMMENT ON COLUMN agentq.job_step.until_at IS 'Until when the job sleeps or waits; NULL: without end.';
-COMMENT ON COLUMN agentq.job_step.inputs_hash IS 'SHA-256 of its inputs in canonical form.';
-COMMENT ON COLUMN agentq.job_step.inputs_keys IS 'The beginning of the hash of each member of the inputs, to say which one changed.';
-COMMENT ON COLUMN agentq.job_step.result IS 'What it gave.';
-COMMENT ON COLUMN agentq.job_step.error IS 'Why it failed.';
-COMMENT ON COLUMN agentq.job_step.order_job_id IS 'The job again, for the order of its steps.';
+CREATE INDEX job_step_position_idx ON agentq_internal.job_step (order_job_id, position);
+COMMENT ON TABLE agentq_internal.job_step IS 'Storage: the steps of jobs. Read v_job_step instead.';
+COMMENT ON COLUMN agentq_internal.job_step.job_id IS 'The job.';
+COMMENT ON COLUMN agentq_internal.job_step.name IS 'Name of the step.';
+COMMENT ON COLUMN agentq_internal.job_step.occurrence IS '1, or which turn of a loop it is.';
+COMMENT ON COLUMN agentq_internal.job_step.position IS 'The order in which the steps of the job were first begun, from 1.';
+COMMENT ON COLUMN agentq_internal.job_step.attempts IS 'How often it was begun.';
+COMMENT ON COLUMN agentq_internal.job_step.kind IS 'step, or sleep or signal: a wait that is remembered like a step.';
+COMMENT ON COLUMN agentq_internal.job_step.status IS 'begun, done or failed.';
+COMMENT ON COLUMN agentq_internal.job_step.idempotent IS 'Whether it may be run again when nobody knows whether it was done.';
+COMMENT ON COLUMN agentq_internal.job_step.lease_token IS 'The attempt that last began it; NULL: taken over from the job of which this is another run.';
+COMMENT ON COLUMN agentq_internal.job_step.seen_by IS 'The attempt that last asked for it.';
+COMMENT ON COLUMN agentq_internal.job_step.began_at IS 'When it was last begun.';
+COMMENT ON COLUMN agentq_internal.job_step.ended_at IS 'When it was done, or failed.';
+COMMENT ON COLUMN agentq_internal.job_step.until_at IS 'Until when the job sleeps or waits; NULL: without end.';
+COMMENT ON COLUMN agentq_internal.job_step.inputs_hash IS 'SHA-256 of its inputs in canonical form.';
+COMMENT ON COLUMN agentq_internal.job_step.inputs_keys IS 'The beginning of the hash of each member of the inputs, to say which one changed.';
+COMMENT ON COLUMN agentq_internal.job_step.result IS 'What it gave.';
+COMMENT ON COLUMN agentq_internal.job_step.error IS 'Why it failed.';
+COMMENT ON COLUMN agentq_internal.job_step.order_job_id IS 'The job again, for the order of its steps.';
 
 CREATE VIEW agentq.v_job_step AS
 SELECT s.job_id, s.position, s.name, s.occurrence, s.kind,
@@ -65,8 +65,8 @@ SELECT s.job_id, s.position, s.name, s.occurrence, s.kind,
             WHEN s.idempotent THEN 'interrupted'
             ELSE 'unknown' END AS status,
        s.attempts, s.idempotent, s.began_at, s.ended_at, s.until_at, s.result, s.error, s.inputs_hash, s.lease_token
-FROM agentq.job_step s
-LEFT JOIN agentq.job_lease l ON l.job_id = s.job_id AND l.lease_token = s.lease_token;
+FROM agentq_internal.job_step s
+LEFT JOIN agentq_internal.job_lease l ON l.job_id = s.job_id AND l.lease_token = s.lease_token;
 COMMENT ON VIEW agentq.v_job_step IS 'The steps of every job, as they stand.';
 COMMENT ON COLUMN agentq.v_job_step.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.v_job_step.position IS 'The order in which the steps of the job were first begun, from 1.';
@@ -187,19 +187,19 @@ COMMENT ON COLUMN agentq.signal_wait.occurrence IS 'Which turn of that step.';
 COMMENT ON COLUMN agentq.signal_wait.registered_at IS 'Since when it waits; who has waited longest is served first.';
 
 -- Senders and waits of one name and key lock its row, so that neither misses the other.
-CREATE TABLE agentq.signal_channel (
+CREATE TABLE agentq_internal.signal_channel (
     name text COLLATE "C" NOT NULL,
     key  text COLLATE "C" NOT NULL,
     used integer NOT NULL DEFAULT 1,
     CONSTRAINT signal_channel_pkey PRIMARY KEY (name, key)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE agentq.signal_channel IS 'Storage: what senders and waits of one name and key lock. A row may go when nothing is sent and nobody waits.';
-COMMENT ON COLUMN agentq.signal_channel.name IS 'Name of the signal.';
-COMMENT ON COLUMN agentq.signal_channel.key IS 'Its key.';
-COMMENT ON COLUMN agentq.signal_channel.used IS 'Changed by whoever locks it.';
+COMMENT ON TABLE agentq_internal.signal_channel IS 'Storage: what senders and waits of one name and key lock. A row may go when nothing is sent and nobody waits.';
+COMMENT ON COLUMN agentq_internal.signal_channel.name IS 'Name of the signal.';
+COMMENT ON COLUMN agentq_internal.signal_channel.key IS 'Its key.';
+COMMENT ON COLUMN agentq_internal.signal_channel.used IS 'Changed by whoever locks it.';
 
-SELECT pg_catalog.pg_extension_config_dump('agentq.job_step', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.job_step', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.action', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.signal', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.signal_wait', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.signal_channel', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.signal_channel', '');

@@ -1,5 +1,5 @@
 -- What the functions of this room that are written in Rust are for.
-COMMENT ON FUNCTION agentq.fn_policy_accepts IS 'Whether a policy may have a value: those of agentq have a shape, others may hold what they like.';
+COMMENT ON FUNCTION agentq_internal.fn_policy_accepts IS 'Whether a policy may have a value: those of agentq have a shape, others may hold what they like.';
 COMMENT ON FUNCTION agentq.fn_policy_set IS 'Sets a policy: a new version, kept for good, and an audit event. A value that does not have the policy''s shape is refused with the path of what is wrong.';
 COMMENT ON FUNCTION agentq.fn_policy_get IS 'A policy in force, or one of its versions. Version 0 is the default of a policy that nobody has set.';
 COMMENT ON FUNCTION agentq.fn_policy_history IS 'The versions of a policy, the newest first: what it said, since when, by whom and why.';

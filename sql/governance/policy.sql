@@ -8,7 +8,7 @@ CREATE TABLE agentq.policy (
     CONSTRAINT policy_pkey PRIMARY KEY (key),
     CONSTRAINT policy_key_check CHECK (btrim(key) <> ''),
     CONSTRAINT policy_version_check CHECK (version >= 1),
-    CONSTRAINT policy_value_check CHECK (agentq.fn_policy_accepts(key, value))
+    CONSTRAINT policy_value_check CHECK (agentq_internal.fn_policy_accepts(key, value))
 );
 COMMENT ON TABLE agentq.policy IS 'The policies that somebody has set, in their last version. Read with fn_policy_get, which also knows the defaults; change with fn_policy_set.';
 COMMENT ON COLUMN agentq.policy.key IS 'Name of the policy. reaction_matrix, auto_approve, proposal_caps, worker_policy and agent_roles are agentq''s own and have a shape.';
@@ -35,17 +35,17 @@ COMMENT ON COLUMN agentq.policy_version.reason IS 'Why it was changed.';
 COMMENT ON COLUMN agentq.policy_version.set_at IS 'When.';
 COMMENT ON COLUMN agentq.policy_version.set_by IS 'By which role.';
 
-CREATE FUNCTION agentq.fn_policy_version_keep() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_policy_version_keep() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'the versions of a policy are never changed or removed'
         USING ERRCODE = 'restrict_violation', HINT = 'Set the policy anew with agentq.fn_policy_set: that makes a new version.';
 END $$;
-COMMENT ON FUNCTION agentq.fn_policy_version_keep() IS 'Trigger: refuses to change or remove a version of a policy.';
+COMMENT ON FUNCTION agentq_internal.fn_policy_version_keep() IS 'Trigger: refuses to change or remove a version of a policy.';
 CREATE TRIGGER policy_version_keep BEFORE UPDATE OR DELETE ON agentq.policy_version
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_policy_version_keep();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_policy_version_keep();
 CREATE TRIGGER policy_version_keep_all BEFORE TRUNCATE ON agentq.policy_version
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_policy_version_keep();
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_policy_version_keep();
 COMMENT ON TRIGGER policy_version_keep ON agentq.policy_version IS 'What held once can always be looked up.';
 COMMENT ON TRIGGER policy_version_keep_all ON agentq.policy_version IS 'What held once can always be looked up.';
 

@@ -63,17 +63,17 @@ COMMENT ON COLUMN agentq.command.created_at IS 'When it was made.';
 COMMENT ON COLUMN agentq.command.updated_at IS 'When it last changed.';
 COMMENT ON COLUMN agentq.command.finished_at IS 'When the end of its mission was noted.';
 
-CREATE TABLE agentq.proposal_count (
+CREATE TABLE agentq_internal.proposal_count (
     day      date NOT NULL,
     source   text NOT NULL,
     accepted bigint NOT NULL,
     CONSTRAINT proposal_count_pkey PRIMARY KEY (day, source),
     CONSTRAINT proposal_count_accepted_check CHECK (accepted >= 0)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE agentq.proposal_count IS 'How many proposals passed the gate on a day, where there is a cap. Whoever makes one locks these rows, so that no two pass the cap together.';
-COMMENT ON COLUMN agentq.proposal_count.day IS 'The day, in UTC.';
-COMMENT ON COLUMN agentq.proposal_count.source IS 'The source; *: all of them.';
-COMMENT ON COLUMN agentq.proposal_count.accepted IS 'How many have passed.';
+COMMENT ON TABLE agentq_internal.proposal_count IS 'How many proposals passed the gate on a day, where there is a cap. Whoever makes one locks these rows, so that no two pass the cap together.';
+COMMENT ON COLUMN agentq_internal.proposal_count.day IS 'The day, in UTC.';
+COMMENT ON COLUMN agentq_internal.proposal_count.source IS 'The source; *: all of them.';
+COMMENT ON COLUMN agentq_internal.proposal_count.accepted IS 'How many have passed.';
 
 CREATE VIEW agentq.v_proposal AS
 SELECT command_id AS proposal_id, dedupe_key, source, decision AS status, state, title, risk_level, template, reason,
@@ -101,4 +101,4 @@ COMMENT ON COLUMN agentq.v_proposal.created_at IS 'When it was made.';
 COMMENT ON COLUMN agentq.v_proposal.finished_at IS 'When the end of its mission was noted.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.command', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.proposal_count', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.proposal_count', '');

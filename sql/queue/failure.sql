@@ -57,7 +57,7 @@ COMMENT ON COLUMN agentq.retry_policy.created_at IS 'When it was made.';
 COMMENT ON COLUMN agentq.retry_policy.updated_at IS 'When it was last changed.';
 
 -- A restored dump must win over the rows that CREATE EXTENSION makes.
-CREATE FUNCTION agentq.fn_error_class_take() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_error_class_take() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE agentq.error_class
@@ -69,20 +69,20 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION agentq.fn_error_class_take() IS 'Trigger: an inserted class that is there already is set instead.';
+COMMENT ON FUNCTION agentq_internal.fn_error_class_take() IS 'Trigger: an inserted class that is there already is set instead.';
 
 CREATE TRIGGER error_class_take BEFORE INSERT ON agentq.error_class
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_error_class_take();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_error_class_take();
 CREATE TRIGGER error_class_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.error_class
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_settings_changed();
 CREATE TRIGGER retry_policy_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.retry_policy
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_settings_changed();
 COMMENT ON TRIGGER error_class_take ON agentq.error_class IS 'Lets a restored dump overwrite the built-in classes.';
 COMMENT ON TRIGGER error_class_changed ON agentq.error_class IS 'Makes every session read the classes again.';
 COMMENT ON TRIGGER retry_policy_changed ON agentq.retry_policy IS 'Makes every session read the policies again.';
 
 INSERT INTO agentq.error_class (error_class, retryable, aliases, description, built_in)
-SELECT error_class, retryable, aliases, description, true FROM agentq.fn_error_class_defaults();
+SELECT error_class, retryable, aliases, description, true FROM agentq_internal.fn_error_class_defaults();
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.error_class', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.retry_policy', '');

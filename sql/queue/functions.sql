@@ -29,7 +29,7 @@ COMMENT ON FUNCTION agentq.fn_dead_letter_redrive IS 'Enqueues dead letters anew
 COMMENT ON FUNCTION agentq.fn_dead_letter_purge IS 'Removes dead letters older than an age: those that are closed, resolved or abandoned, or those that a filter names.';
 
 -- What follows a failure.
-COMMENT ON FUNCTION agentq.fn_error_class_defaults IS 'Every built-in class of errors.';
+COMMENT ON FUNCTION agentq_internal.fn_error_class_defaults IS 'Every built-in class of errors.';
 COMMENT ON FUNCTION agentq.fn_error_class_set IS 'Adds a class of errors or changes one: whether another try may help, and its other names.';
 COMMENT ON FUNCTION agentq.fn_error_class_remove IS 'Removes a class of errors that is not built in.';
 COMMENT ON FUNCTION agentq.fn_retry_policy_set IS 'Sets how failed jobs of a kind, of a queue, or of all are tried again; a null takes a rule away.';
@@ -44,7 +44,7 @@ COMMENT ON FUNCTION agentq.fn_budget_set IS 'Sets what jobs with a key may cost 
 COMMENT ON FUNCTION agentq.fn_budget_remove IS 'Removes a budget.';
 COMMENT ON FUNCTION agentq.fn_job_usage IS 'Tells what a held job has really used since its holder last told, by unit, in place of what was reserved.';
 COMMENT ON FUNCTION agentq.fn_admission_check IS 'Whether a job would be let in now: accept, defer with a time to come back, or refuse, with the reason. Enqueues ask the same.';
-COMMENT ON FUNCTION agentq.fn_limit_counted IS 'Slots of a limit in use, as shared memory counts them; NULL: it does not.';
+COMMENT ON FUNCTION agentq_internal.fn_limit_counted IS 'Slots of a limit in use, as shared memory counts them; NULL: it does not.';
 
 -- Queues and executors.
 COMMENT ON FUNCTION agentq.fn_queue_set IS 'Makes a queue, or changes its defaults.';

@@ -32,7 +32,7 @@ COMMENT ON COLUMN agentq.queue_heartbeat.updated_at IS 'When this row last chang
 COMMENT ON COLUMN agentq.queue_heartbeat.freshness IS 'fresh, warning or stale, as the engine last found it.';
 
 CREATE TRIGGER tr_queue_heartbeat_updated_at BEFORE UPDATE ON agentq.queue_heartbeat
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_job_queue_updated_at();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_job_queue_updated_at();
 COMMENT ON TRIGGER tr_queue_heartbeat_updated_at ON agentq.queue_heartbeat IS 'Refreshes updated_at.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.queue_heartbeat', '');

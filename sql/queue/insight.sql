@@ -14,7 +14,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_now   timestamptz := agentq.fn_clock_now();
     v_job   record;
-    v_lease agentq.job_lease;
+    v_lease agentq_internal.job_lease;
     v_gates jsonb := '[]';
     v_at    timestamptz;
     v_ahead bigint;
@@ -22,10 +22,10 @@ DECLARE
 BEGIN
     SELECT j.*, q.queue, q.paused_at, q.paused_reason, v.state, v.finished_at, b.line
     INTO v_job
-    FROM agentq.job j
+    FROM agentq_internal.job j
     JOIN agentq.queue q ON q.queue_id = j.queue_id
     JOIN agentq.job_queue v ON v.job_id = j.job_id
-    LEFT JOIN agentq.job_line b ON b.job_id = j.job_id
+    LEFT JOIN agentq_internal.job_line b ON b.job_id = j.job_id
     WHERE j.job_id = p_job_id;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no job %', coalesce(p_job_id::text, 'NULL')
@@ -35,7 +35,7 @@ BEGIN
         RETURN jsonb_build_object('ok', true, 'code', 'finished', 'job_id', p_job_id, 'state', v_job.state,
             'finished_at', v_job.finished_at, 'gates', '[]'::jsonb);
     END IF;
-    SELECT * INTO v_lease FROM agentq.job_lease WHERE job_id = p_job_id;
+    SELECT * INTO v_lease FROM agentq_internal.job_lease WHERE job_id = p_job_id;
     IF FOUND THEN
         RETURN jsonb_build_object('ok', true, 'code', 'held', 'job_id', p_job_id, 'state', v_job.state,
             'lease_owner', v_lease.lease_owner, 'lease_until', v_lease.lease_until, 'held_since', v_lease.picked_at,
@@ -71,7 +71,7 @@ BEGIN
                 format('another job with the ordering key %s comes first', v_job.ordering_key),
                 'ordering_key', v_job.ordering_key, 'ahead', h.job_id, 'ahead_state', h.state, 'ahead_until', h.lease_until,
                 'hint', 'It runs when that job has finished.')
-            FROM agentq.job_order o JOIN agentq.job_queue h ON h.job_id = o.job_id
+            FROM agentq_internal.job_order o JOIN agentq.job_queue h ON h.job_id = o.job_id
             WHERE o.queue_id = v_job.queue_id AND o.ordering_key = v_job.ordering_key);
     END IF;
     v_gates := v_gates || coalesce((
@@ -82,12 +82,12 @@ BEGIN
             ORDER BY k.key)
         FROM (SELECT 'global' AS key UNION ALL SELECT 'queue:' || v_job.queue UNION ALL SELECT 'kind:' || v_job.job_kind
               UNION ALL SELECT unnest(v_job.limit_keys)) k
-        JOIN agentq.limit_rule r ON r.limit_key = agentq.fn_limit_rule_of(k.key) AND r.max_concurrent IS NOT NULL
+        JOIN agentq.limit_rule r ON r.limit_key = agentq_internal.fn_limit_rule_of(k.key) AND r.max_concurrent IS NOT NULL
         CROSS JOIN LATERAL (
             SELECT count(*) AS active, min(l.lease_until) AS until,
                    (SELECT jsonb_agg(jsonb_build_object('job_id', t.job_id, 'lease_owner', t.lease_owner, 'lease_until', t.lease_until))
-                    FROM (SELECT * FROM agentq.job_lease t WHERE k.key = ANY (t.limits) ORDER BY t.lease_until LIMIT 10) t) AS held_by
-            FROM agentq.job_lease l WHERE k.key = ANY (l.limits)) h
+                    FROM (SELECT * FROM agentq_internal.job_lease t WHERE k.key = ANY (t.limits) ORDER BY t.lease_until LIMIT 10) t) AS held_by
+            FROM agentq_internal.job_lease l WHERE k.key = ANY (l.limits)) h
         WHERE h.active >= greatest(r.max_concurrent - r.taken_by_hand, 0)), '[]');
     -- A rate, or what the other side said; and budgets.
     FOR v_key IN
@@ -130,15 +130,15 @@ BEGIN
     -- Nothing but other jobs. Counted up to a bound, so that a long queue does not make this slow.
     IF v_gates = '[]' THEN
         SELECT count(*) INTO v_ahead FROM (
-            SELECT FROM agentq.job_ready r
+            SELECT FROM agentq_internal.job_ready r
             WHERE v_job.line IS NULL AND r.any_queue_id = v_job.queue_id
               AND (r.priority, r.scheduled_at, r.job_id) < (v_job.priority, v_job.scheduled_at, p_job_id)
             UNION ALL
-            SELECT FROM agentq.job_line r
+            SELECT FROM agentq_internal.job_line r
             WHERE r.line = v_job.line AND r.any_queue_id = v_job.queue_id
               AND (r.priority, r.scheduled_at, r.job_id) < (v_job.priority, v_job.scheduled_at, p_job_id)
             LIMIT 1000) a;
-        IF NOT EXISTS (SELECT FROM agentq.job_lease) AND NOT EXISTS (
+        IF NOT EXISTS (SELECT FROM agentq_internal.job_lease) AND NOT EXISTS (
             SELECT FROM agentq.queue_heartbeat h WHERE v_now - h.last_tick_at
                 <= make_interval(secs => agentq.fn_config_get('queue.heartbeat.stale_threshold_seconds')::integer)) THEN
             v_gates := v_gates || jsonb_build_object('gate', 'no_worker', 'message', 'no job is held and no executor has given a sign of life',
@@ -176,23 +176,23 @@ BEGIN
         END IF;
     END IF;
     SELECT * INTO v_rule FROM agentq.limit_rule
-    WHERE limit_key = agentq.fn_limit_rule_of(CASE WHEN p_queue IS NULL THEN 'global' ELSE 'queue:' || p_queue END);
-    SELECT count(*) INTO v_active FROM agentq.job_lease l
-    WHERE v_queue_id IS NULL OR EXISTS (SELECT FROM agentq.job j WHERE j.job_id = l.job_id AND j.queue_id = v_queue_id);
+    WHERE limit_key = agentq_internal.fn_limit_rule_of(CASE WHEN p_queue IS NULL THEN 'global' ELSE 'queue:' || p_queue END);
+    SELECT count(*) INTO v_active FROM agentq_internal.job_lease l
+    WHERE v_queue_id IS NULL OR EXISTS (SELECT FROM agentq_internal.job j WHERE j.job_id = l.job_id AND j.queue_id = v_queue_id);
     SELECT count(*), min(scheduled_at) INTO v_ready, v_oldest FROM (
-        SELECT any_queue_id, scheduled_at FROM agentq.job_ready
-        UNION ALL SELECT any_queue_id, scheduled_at FROM agentq.job_line) r
+        SELECT any_queue_id, scheduled_at FROM agentq_internal.job_ready
+        UNION ALL SELECT any_queue_id, scheduled_at FROM agentq_internal.job_line) r
     WHERE v_queue_id IS NULL OR r.any_queue_id = v_queue_id;
-    SELECT count(*) INTO v_waiting FROM agentq.job_waiting w
-    WHERE v_queue_id IS NULL OR EXISTS (SELECT FROM agentq.job j WHERE j.job_id = w.job_id AND j.queue_id = v_queue_id);
+    SELECT count(*) INTO v_waiting FROM agentq_internal.job_waiting w
+    WHERE v_queue_id IS NULL OR EXISTS (SELECT FROM agentq_internal.job j WHERE j.job_id = w.job_id AND j.queue_id = v_queue_id);
     -- What has been finished lately, by the metrics of the last minutes, or by the last minute itself.
     SELECT sum(finished) / nullif(sum(seconds), 0) INTO v_rate FROM (
         SELECT sum(m.finished) AS finished, max(m.period_seconds) AS seconds FROM agentq.metric m
         WHERE m.taken_at > v_now - interval '5 minutes' AND (p_queue IS NULL OR m.queue = p_queue) GROUP BY m.taken_at) m;
     IF v_rate IS NULL THEN
-        SELECT count(*) / 60.0 INTO v_rate FROM agentq.job_done d
+        SELECT count(*) / 60.0 INTO v_rate FROM agentq_internal.job_done d
         WHERE d.finished_at > v_now - interval '1 minute'
-          AND (v_queue_id IS NULL OR EXISTS (SELECT FROM agentq.job j WHERE j.job_id = d.job_id AND j.queue_id = v_queue_id));
+          AND (v_queue_id IS NULL OR EXISTS (SELECT FROM agentq_internal.job j WHERE j.job_id = d.job_id AND j.queue_id = v_queue_id));
     END IF;
     v_active := v_active + coalesce(v_rule.taken_by_hand, 0);
     v_usage := 100.0 * v_active / nullif(v_rule.max_concurrent, 0);

@@ -25,10 +25,10 @@ SELECT j.job_id,
        j.created_at,
        greatest(j.created_at, j.updated_at, l.picked_at, l.started_at, d.finished_at) AS updated_at,
        q.queue
-FROM agentq.job j
+FROM agentq_internal.job j
 JOIN agentq.queue q ON q.queue_id = j.queue_id
-LEFT JOIN agentq.job_lease l ON l.job_id = j.job_id
-LEFT JOIN agentq.job_done d ON d.job_id = j.job_id;
+LEFT JOIN agentq_internal.job_lease l ON l.job_id = j.job_id
+LEFT JOIN agentq_internal.job_done d ON d.job_id = j.job_id;
 
 ALTER VIEW agentq.job_queue ALTER COLUMN state SET DEFAULT 'queued';
 ALTER VIEW agentq.job_queue ALTER COLUMN payload_json SET DEFAULT '{}';
@@ -59,7 +59,7 @@ COMMENT ON COLUMN agentq.job_queue.created_at IS 'When it was enqueued.';
 COMMENT ON COLUMN agentq.job_queue.updated_at IS 'When it last changed.';
 COMMENT ON COLUMN agentq.job_queue.queue IS 'The queue it belongs to.';
 
-CREATE FUNCTION agentq.fn_job_queue_insert() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_job_queue_insert() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_answer jsonb;
@@ -88,9 +88,9 @@ BEGIN
     SELECT * INTO NEW FROM agentq.job_queue WHERE job_id = (v_answer->>'job_id')::uuid;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION agentq.fn_job_queue_insert() IS 'Trigger: an INSERT into job_queue enqueues.';
+COMMENT ON FUNCTION agentq_internal.fn_job_queue_insert() IS 'Trigger: an INSERT into job_queue enqueues.';
 
-CREATE FUNCTION agentq.fn_job_queue_update() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_job_queue_update() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_old     jsonb := to_jsonb(OLD);
@@ -113,23 +113,23 @@ BEGIN
     SELECT * INTO NEW FROM agentq.job_queue WHERE job_id = OLD.job_id;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION agentq.fn_job_queue_update() IS 'Trigger: an UPDATE of job_queue changes a job that nobody holds.';
+COMMENT ON FUNCTION agentq_internal.fn_job_queue_update() IS 'Trigger: an UPDATE of job_queue changes a job that nobody holds.';
 
-CREATE FUNCTION agentq.fn_job_queue_delete() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_job_queue_delete() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'job % cannot be deleted from agentq.job_queue', OLD.job_id
         USING ERRCODE = 'feature_not_supported',
               HINT = 'Use agentq.fn_job_cancel for a job that must not run, and agentq.fn_job_purge to remove finished jobs.';
 END $$;
-COMMENT ON FUNCTION agentq.fn_job_queue_delete() IS 'Trigger: refuses a DELETE from job_queue and says what to use.';
+COMMENT ON FUNCTION agentq_internal.fn_job_queue_delete() IS 'Trigger: refuses a DELETE from job_queue and says what to use.';
 
 CREATE TRIGGER job_queue_insert INSTEAD OF INSERT ON agentq.job_queue
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_job_queue_insert();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_job_queue_insert();
 CREATE TRIGGER job_queue_update INSTEAD OF UPDATE ON agentq.job_queue
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_job_queue_update();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_job_queue_update();
 CREATE TRIGGER job_queue_delete INSTEAD OF DELETE ON agentq.job_queue
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_job_queue_delete();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_job_queue_delete();
 COMMENT ON TRIGGER job_queue_insert ON agentq.job_queue IS 'An INSERT enqueues.';
 COMMENT ON TRIGGER job_queue_update ON agentq.job_queue IS 'An UPDATE changes a job that nobody holds.';
 COMMENT ON TRIGGER job_queue_delete ON agentq.job_queue IS 'A DELETE is refused.';
@@ -142,13 +142,13 @@ SELECT a.job_id,
        a.error_class, a.error
 FROM (
     SELECT job_id, lease_token, lease_owner, began_at, ended_at, outcome, error_class, error
-    FROM agentq.job_attempt_log
+    FROM agentq_internal.job_attempt_log
     UNION ALL
     SELECT job_id, lease_token, lease_owner, picked_at, finished_at, 'succeeded', NULL, NULL
-    FROM agentq.job_done WHERE lease_token IS NOT NULL
+    FROM agentq_internal.job_done WHERE lease_token IS NOT NULL
     UNION ALL
     SELECT job_id, lease_token, lease_owner, picked_at, NULL, NULL, NULL, NULL
-    FROM agentq.job_lease
+    FROM agentq_internal.job_lease
 ) a;
 COMMENT ON VIEW agentq.job_attempt IS 'One row for every attempt at a job, whoever ended it.';
 COMMENT ON COLUMN agentq.job_attempt.job_id IS 'The job.';

@@ -1,12 +1,12 @@
 -- What the rules of limit_rule come to.
-CREATE FUNCTION agentq.fn_limit_rule_of(p_key text) RETURNS text LANGUAGE sql STABLE SECURITY DEFINER
+CREATE FUNCTION agentq_internal.fn_limit_rule_of(p_key text) RETURNS text LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.limit_key FROM agentq.limit_rule r
     WHERE r.limit_key = p_key OR (r.limit_key LIKE '%*' AND starts_with(p_key, left(r.limit_key, -1)))
     ORDER BY r.limit_key = p_key DESC, length(r.limit_key) DESC
     LIMIT 1
 $$;
-COMMENT ON FUNCTION agentq.fn_limit_rule_of(text) IS 'The rule that holds for a key: its own, or that of the longest pattern.';
+COMMENT ON FUNCTION agentq_internal.fn_limit_rule_of(text) IS 'The rule that holds for a key: its own, or that of the longest pattern.';
 
 CREATE VIEW agentq.v_limit AS
 SELECT k.limit_key, r.limit_key AS rule, r.max_concurrent, r.max_pending, r.taken_by_hand,
@@ -16,15 +16,15 @@ FROM (
     SELECT limit_key, sum(active)::bigint AS active, sum(blocked)::bigint AS blocked
     FROM (
         SELECT limit_key, 0 AS active, 0 AS blocked FROM agentq.limit_rule WHERE limit_key NOT LIKE '%*'
-        UNION ALL SELECT unnest(limits), 1, 0 FROM agentq.job_lease WHERE limits IS NOT NULL
-        UNION ALL SELECT line, 0, 1 FROM agentq.job_line
+        UNION ALL SELECT unnest(limits), 1, 0 FROM agentq_internal.job_lease WHERE limits IS NOT NULL
+        UNION ALL SELECT line, 0, 1 FROM agentq_internal.job_line
         WHERE line NOT LIKE 'order:%' AND line NOT LIKE 'fair:%' AND line NOT LIKE 'budget:%'
-        UNION ALL SELECT limit_key, 0, 0 FROM agentq.limit_gauge
+        UNION ALL SELECT limit_key, 0, 0 FROM agentq_internal.limit_gauge
     ) all_keys
     GROUP BY limit_key
 ) k
-LEFT JOIN agentq.limit_rule r ON r.limit_key = agentq.fn_limit_rule_of(k.limit_key)
-CROSS JOIN LATERAL (SELECT agentq.fn_limit_counted(k.limit_key) AS counted) c
+LEFT JOIN agentq.limit_rule r ON r.limit_key = agentq_internal.fn_limit_rule_of(k.limit_key)
+CROSS JOIN LATERAL (SELECT agentq_internal.fn_limit_counted(k.limit_key) AS counted) c
 CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.limit_key) AS gauge) g;
 COMMENT ON VIEW agentq.v_limit IS 'Each key of a limit that is in use, or has a rule of its own, with who holds and who waits for its slots.';
 COMMENT ON COLUMN agentq.v_limit.limit_key IS 'The key.';
@@ -40,37 +40,37 @@ COMMENT ON COLUMN agentq.v_limit.per_seconds IS 'In how long.';
 COMMENT ON COLUMN agentq.v_limit.rate_left IS 'How much of the rate is left now; NULL: all of it.';
 COMMENT ON COLUMN agentq.v_limit.opens_at IS 'When the next job may be begun, because of the rate or of what fn_limit_report was told; NULL: now.';
 
-CREATE FUNCTION agentq.fn_budget_period(p_period text, p_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE
+CREATE FUNCTION agentq_internal.fn_budget_period(p_period text, p_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE p_period WHEN 'hour' THEN to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') WHEN 'total' THEN ''
                          ELSE to_char(date_trunc(p_period, p_at AT TIME ZONE 'UTC'), 'YYYY-MM-DD') END
 $$;
-COMMENT ON FUNCTION agentq.fn_budget_period(text, timestamptz) IS 'The name of the period of a budget in which a moment lies.';
+COMMENT ON FUNCTION agentq_internal.fn_budget_period(text, timestamptz) IS 'The name of the period of a budget in which a moment lies.';
 
-CREATE FUNCTION agentq.fn_budget_ends(p_period text, p_at timestamptz) RETURNS timestamptz LANGUAGE sql IMMUTABLE
+CREATE FUNCTION agentq_internal.fn_budget_ends(p_period text, p_at timestamptz) RETURNS timestamptz LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN p_period <> 'total'
         THEN (date_trunc(p_period, p_at AT TIME ZONE 'UTC') + ('1 ' || p_period)::interval) AT TIME ZONE 'UTC' END
 $$;
-COMMENT ON FUNCTION agentq.fn_budget_ends(text, timestamptz) IS 'When the period of a budget ends in which a moment lies; NULL: never.';
+COMMENT ON FUNCTION agentq_internal.fn_budget_ends(text, timestamptz) IS 'When the period of a budget ends in which a moment lies; NULL: never.';
 
 CREATE VIEW agentq.v_budget AS
 SELECT k.key AS limit_key, k.unit, k.period, k.period_start,
-       k.period_start = agentq.fn_budget_period(k.period, agentq.fn_clock_now()) AS is_current,
+       k.period_start = agentq_internal.fn_budget_period(k.period, agentq.fn_clock_now()) AS is_current,
        b.limit_key AS rule, b.amount, (k.used / 1e6)::numeric(20, 6) AS used, (k.reserved / 1e6)::numeric(20, 6) AS reserved,
        (b.amount - (k.used + k.reserved) / 1e6)::numeric(20, 6) AS remaining, k.waiting,
-       CASE WHEN k.period_start = agentq.fn_budget_period(k.period, agentq.fn_clock_now())
-           THEN agentq.fn_budget_ends(k.period, agentq.fn_clock_now()) END AS ends_at, b.when_exhausted
+       CASE WHEN k.period_start = agentq_internal.fn_budget_period(k.period, agentq.fn_clock_now())
+           THEN agentq_internal.fn_budget_ends(k.period, agentq.fn_clock_now()) END AS ends_at, b.when_exhausted
 FROM (
     SELECT n.name[1] AS unit, n.name[2] AS period, n.name[3] AS period_start, n.name[4] AS key,
            sum(c.used) AS used, sum(c.reserved) AS reserved, sum(c.waiting)::bigint AS waiting
     FROM (
-        SELECT counter, amount AS used, 0 AS reserved, 0 AS waiting FROM agentq.budget_use
-        UNION ALL SELECT counter, amount, 0, 0 FROM agentq.budget_spent
+        SELECT counter, amount AS used, 0 AS reserved, 0 AS waiting FROM agentq_internal.budget_use
+        UNION ALL SELECT counter, amount, 0, 0 FROM agentq_internal.budget_spent
         UNION ALL SELECT substring(r, '^[0-9]+[ +](.*)$'), 0, substring(r, '^[0-9]+')::bigint, 0
-                  FROM agentq.job_lease l CROSS JOIN LATERAL unnest(l.reserved) AS r WHERE l.reserved IS NOT NULL
-        UNION ALL SELECT line, 0, 0, 1 FROM agentq.job_line WHERE line LIKE 'budget:%'
-        UNION ALL SELECT concat_ws(':', 'budget', unit, period, agentq.fn_budget_period(period, agentq.fn_clock_now()), limit_key), 0, 0, 0
+                  FROM agentq_internal.job_lease l CROSS JOIN LATERAL unnest(l.reserved) AS r WHERE l.reserved IS NOT NULL
+        UNION ALL SELECT line, 0, 0, 1 FROM agentq_internal.job_line WHERE line LIKE 'budget:%'
+        UNION ALL SELECT concat_ws(':', 'budget', unit, period, agentq_internal.fn_budget_period(period, agentq.fn_clock_now()), limit_key), 0, 0, 0
                   FROM agentq.budget WHERE limit_key NOT LIKE '%*'
     ) c
     CROSS JOIN LATERAL regexp_match(c.counter, '^budget:([^:]*):([^:]*):([^:]*):(.*)$') AS n (name)

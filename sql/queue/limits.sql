@@ -37,22 +37,22 @@ COMMENT ON COLUMN agentq.limit_rule.weight IS 'The share of jobs with this fairn
 COMMENT ON COLUMN agentq.limit_rule.max_age_seconds IS 'New jobs are deferred while the oldest that may run has waited longer; NULL: for any time.';
 
 CREATE TRIGGER limit_rule_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.limit_rule
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_settings_changed();
 COMMENT ON TRIGGER limit_rule_changed ON agentq.limit_rule IS 'Makes every session read the rules again.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.limit_rule', '');
 
 -- What has been begun under a rate, as the engine writes it down every second.
-CREATE TABLE agentq.limit_gauge (
+CREATE TABLE agentq_internal.limit_gauge (
     limit_key text COLLATE "C" NOT NULL,
     gauge     jsonb NOT NULL,
     saved_at  timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
     CONSTRAINT limit_gauge_pkey PRIMARY KEY (limit_key)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE agentq.limit_gauge IS 'Storage: what has been begun under each rate, and what fn_limit_report was told, so that a restart does not forget it. fn_limit_gauge shows it as it is now.';
-COMMENT ON COLUMN agentq.limit_gauge.limit_key IS 'The key.';
-COMMENT ON COLUMN agentq.limit_gauge.gauge IS 'What was begun, and until when the key is closed.';
-COMMENT ON COLUMN agentq.limit_gauge.saved_at IS 'When it was written down.';
+COMMENT ON TABLE agentq_internal.limit_gauge IS 'Storage: what has been begun under each rate, and what fn_limit_report was told, so that a restart does not forget it. fn_limit_gauge shows it as it is now.';
+COMMENT ON COLUMN agentq_internal.limit_gauge.limit_key IS 'The key.';
+COMMENT ON COLUMN agentq_internal.limit_gauge.gauge IS 'What was begun, and until when the key is closed.';
+COMMENT ON COLUMN agentq_internal.limit_gauge.saved_at IS 'When it was written down.';
 
 -- What jobs with a key may cost in a period.
 CREATE TABLE agentq.budget (
@@ -82,34 +82,34 @@ COMMENT ON COLUMN agentq.budget.created_at IS 'When it was made.';
 COMMENT ON COLUMN agentq.budget.updated_at IS 'When it was last changed.';
 
 CREATE TRIGGER budget_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.budget
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_settings_changed();
 COMMENT ON TRIGGER budget_changed ON agentq.budget IS 'Makes every session read the budgets again.';
 
 -- What was spent, one row for each time, until the engine has added it up. Nobody changes a row, so nobody waits.
-CREATE TABLE agentq.budget_spent (
+CREATE TABLE agentq_internal.budget_spent (
     spent_at timestamptz NOT NULL,
     amount   bigint NOT NULL,
     job_id   uuid NOT NULL,
     counter  text COLLATE "C" NOT NULL
 );
-COMMENT ON TABLE agentq.budget_spent IS 'Storage: what was spent of budgets and has not been added up. v_budget shows the sum.';
-COMMENT ON COLUMN agentq.budget_spent.spent_at IS 'When.';
-COMMENT ON COLUMN agentq.budget_spent.amount IS 'How much, in millionths of the unit.';
-COMMENT ON COLUMN agentq.budget_spent.job_id IS 'By which job.';
-COMMENT ON COLUMN agentq.budget_spent.counter IS 'Of what: budget:<unit>:<period>:<when it began>:<key>.';
+COMMENT ON TABLE agentq_internal.budget_spent IS 'Storage: what was spent of budgets and has not been added up. v_budget shows the sum.';
+COMMENT ON COLUMN agentq_internal.budget_spent.spent_at IS 'When.';
+COMMENT ON COLUMN agentq_internal.budget_spent.amount IS 'How much, in millionths of the unit.';
+COMMENT ON COLUMN agentq_internal.budget_spent.job_id IS 'By which job.';
+COMMENT ON COLUMN agentq_internal.budget_spent.counter IS 'Of what: budget:<unit>:<period>:<when it began>:<key>.';
 
-CREATE TABLE agentq.budget_use (
+CREATE TABLE agentq_internal.budget_use (
     counter    text COLLATE "C" NOT NULL,
     amount     bigint NOT NULL,
     updated_at timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
     CONSTRAINT budget_use_pkey PRIMARY KEY (counter)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE agentq.budget_use IS 'Storage: what was spent of each budget in each period, as added up by the engine.';
-COMMENT ON COLUMN agentq.budget_use.counter IS 'As in budget_spent.';
-COMMENT ON COLUMN agentq.budget_use.amount IS 'How much, in millionths of the unit.';
-COMMENT ON COLUMN agentq.budget_use.updated_at IS 'When it was last added to.';
+COMMENT ON TABLE agentq_internal.budget_use IS 'Storage: what was spent of each budget in each period, as added up by the engine.';
+COMMENT ON COLUMN agentq_internal.budget_use.counter IS 'As in budget_spent.';
+COMMENT ON COLUMN agentq_internal.budget_use.amount IS 'How much, in millionths of the unit.';
+COMMENT ON COLUMN agentq_internal.budget_use.updated_at IS 'When it was last added to.';
 
-SELECT pg_catalog.pg_extension_config_dump('agentq.limit_gauge', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.limit_gauge', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq.budget', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.budget_spent', '');
-SELECT pg_catalog.pg_extension_config_dump('agentq.budget_use', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.budget_spent', '');
+SELECT pg_catalog.pg_extension_config_dump('agentq_internal.budget_use', '');

@@ -34,7 +34,7 @@ COMMENT ON COLUMN agentq.queue.keep_seconds IS 'How long its finished jobs are k
 COMMENT ON COLUMN agentq.queue.durable_claims IS 'Whether a claim is on disk before it is answered; if not, a crash of the server may make jobs ready again that were claimed in its last moments.';
 
 -- As with the settings: a restored dump must win over the row that CREATE EXTENSION makes.
-CREATE FUNCTION agentq.fn_queue_take() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION agentq_internal.fn_queue_take() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE agentq.queue
@@ -48,12 +48,12 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION agentq.fn_queue_take() IS 'Trigger: an inserted queue that is there already is set instead.';
+COMMENT ON FUNCTION agentq_internal.fn_queue_take() IS 'Trigger: an inserted queue that is there already is set instead.';
 
 CREATE TRIGGER queue_take BEFORE INSERT ON agentq.queue
-    FOR EACH ROW EXECUTE FUNCTION agentq.fn_queue_take();
+    FOR EACH ROW EXECUTE FUNCTION agentq_internal.fn_queue_take();
 CREATE TRIGGER queue_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON agentq.queue
-    FOR EACH STATEMENT EXECUTE FUNCTION agentq.fn_settings_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_settings_changed();
 COMMENT ON TRIGGER queue_take ON agentq.queue IS 'Lets a restored dump overwrite the default queue.';
 COMMENT ON TRIGGER queue_changed ON agentq.queue IS 'Makes every session read the queues again.';
 

@@ -93,7 +93,8 @@ unsafe extern "C-unwind" fn hear(_arg: pg_sys::Datum, table: pg_sys::Oid) {
 }
 
 /// Statement trigger on every table that a cache reads.
-#[pg_trigger]
+#[pg_trigger(sql = "CREATE FUNCTION agentq_internal.fn_settings_changed() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';")]
 fn fn_settings_changed<'a>(
     trigger: &'a PgTrigger<'a>,
 ) -> Result<Option<PgHeapTuple<'a, impl WhoAllocated>>, PgTriggerError> {

@@ -21,12 +21,12 @@ pub fn find(name: &str) -> Result<&'static Key, Refusal> {
 }
 
 /// What the CHECK on `config` asks: is this a key, and does it accept this value?
-#[pg_extern(immutable, strict, parallel_safe)]
+#[pg_extern(schema = "agentq_internal", immutable, strict, parallel_safe)]
 fn fn_config_accepts(p_key: &str, p_value: Jsonb) -> bool {
     find(p_key).is_ok_and(|key| key.check(p_value.reader(p_key).ok()).is_ok())
 }
 
-#[pg_extern(immutable, parallel_safe)]
+#[pg_extern(schema = "agentq_internal", immutable, parallel_safe)]
 fn fn_config_defaults()
 -> TableIterator<'static, (name!(key, String), name!(value, pgrx::JsonB), name!(description, String))> {
     TableIterator::new(

@@ -40,7 +40,7 @@ pub fn all() -> &'static [&'static Chore] {
 }
 
 /// The chores as the library knows them; the table takes their settings from here.
-#[pg_extern(immutable, parallel_safe)]
+#[pg_extern(schema = "agentq_internal", immutable, parallel_safe)]
 fn fn_engine_chore_defaults()
 -> TableIterator<'static, (name!(chore, &'static str), name!(every_seconds, f64), name!(about, &'static str))> {
     TableIterator::new(all().iter().map(|chore| (chore.name, chore.every_us as f64 / 1e6, chore.about)))

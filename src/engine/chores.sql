@@ -3,7 +3,7 @@ SELECT every_seconds::double precision AS every_seconds, enabled FROM agentq.eng
 
 -- name: chore_record(chore text, began timestamptz, seconds float8, rows int8, error text, ended timestamptz,
 --   next timestamptz)
-INSERT INTO agentq.engine_chore_run AS r (chore, last_run_at, last_seconds, last_rows, runs, failures, last_error,
+INSERT INTO agentq_internal.engine_chore_run AS r (chore, last_run_at, last_seconds, last_rows, runs, failures, last_error,
     last_error_at, next_run_at)
 VALUES ($1, $2, $3, coalesce($4, 0), 1, ($5 IS NOT NULL)::integer, $5, CASE WHEN $5 IS NOT NULL THEN $6 END, $7)
 ON CONFLICT (chore) DO UPDATE

@@ -9,7 +9,7 @@ use crate::shared::seats::{self, State};
 use pgrx::prelude::*;
 
 /// The last run of each chore in this database, as the engine remembers it.
-#[pg_extern(volatile, security_definer)]
+#[pg_extern(schema = "agentq_internal", volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity, reason = "the columns of the table")]
 fn fn_engine_live() -> TableIterator<
@@ -41,7 +41,7 @@ fn fn_engine_live() -> TableIterator<
 }
 
 /// How the engine of this database stands.
-#[pg_extern(volatile, security_definer)]
+#[pg_extern(schema = "agentq_internal", volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity, reason = "the columns of the table")]
 fn fn_engine_state() -> TableIterator<

@@ -41,7 +41,7 @@ fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
 
 /// Called by the extension's script: tells the launcher, when it has committed, that this database
 /// has the extension.
-#[pg_extern]
+#[pg_extern(schema = "agentq_internal")]
 fn fn_engine_announce() {
     if is_creating_extension() {
         feed::begin_anew();

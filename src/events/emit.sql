@@ -8,8 +8,8 @@ INSERT INTO agentq.event (event_id, event_at, event_kind, subject, payload, purp
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 
 -- name: key_take(key text, id uuid, purpose text, at timestamptz)
-INSERT INTO agentq.event_key (dedupe_key, event_id, purpose, event_at) VALUES ($1, $2, $3, $4)
+INSERT INTO agentq_internal.event_key (dedupe_key, event_id, purpose, event_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (dedupe_key) DO NOTHING RETURNING event_id
 
 -- name: key_holder(key text)
-SELECT event_id FROM agentq.event_key WHERE dedupe_key = $1
+SELECT event_id FROM agentq_internal.event_key WHERE dedupe_key = $1

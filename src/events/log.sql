@@ -1,5 +1,5 @@
 -- name: last_seq()
-SELECT last_seq FROM agentq.event_seal WHERE one
+SELECT last_seq FROM agentq_internal.event_seal WHERE one
 
 -- name: log_read(after int8, rows int8)
 SELECT l.seq, l.event_id, l.event_at, l.purpose, e.event_kind, e.subject, e.source, e.tags, e.payload, e.mission_id, e.correlation_id,

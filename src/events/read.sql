@@ -20,5 +20,5 @@ SELECT count(*) AS found, (SELECT max(seq) FROM page) AS seen,
        jsonb_build_object('ok', true, 'code', CASE count(*) WHEN 0 THEN 'empty' ELSE 'events' END, 'count', count(*),
            'events', coalesce(jsonb_agg(document ORDER BY seq), '[]'),
            'next_after', CASE WHEN count(*) >= $2 THEN max(seq) ELSE coalesce((SELECT max(seq) FROM page), $1) END,
-           'last_seq', coalesce((SELECT last_seq FROM agentq.event_seal WHERE one), 0)) AS answer
+           'last_seq', coalesce((SELECT last_seq FROM agentq_internal.event_seal WHERE one), 0)) AS answer
 FROM found

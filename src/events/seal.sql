@@ -1,6 +1,6 @@
 -- name: seal_lock()
 SELECT last_seq, sealed::text, target::text, adopting, at_xid::text, at_event, foreign_to::text, origin, updated_at
-FROM agentq.event_seal WHERE one FOR UPDATE SKIP LOCKED
+FROM agentq_internal.event_seal WHERE one FOR UPDATE SKIP LOCKED
 
 -- name: seal_any(origin text)
 SELECT s.sealed IS NULL OR s.target IS NOT NULL OR s.origin <> $1
@@ -8,13 +8,13 @@ SELECT s.sealed IS NULL OR s.target IS NOT NULL OR s.origin <> $1
        OR (SELECT true FROM agentq.event e WHERE e.xid >= pg_snapshot_xmax(s.sealed) LIMIT 1) IS TRUE
        OR (SELECT true FROM pg_snapshot_xip(s.sealed) x
            WHERE (SELECT true FROM agentq.event e WHERE e.xid = x LIMIT 1) LIMIT 1) IS TRUE
-FROM agentq.event_seal s WHERE s.one
+FROM agentq_internal.event_seal s WHERE s.one
 
 -- name: seal_origin()
-SELECT origin FROM agentq.event_seal WHERE one
+SELECT origin FROM agentq_internal.event_seal WHERE one
 
 -- name: seal_begin()
-INSERT INTO agentq.event_seal (one) SELECT true WHERE NOT EXISTS (SELECT FROM agentq.event_seal) ON CONFLICT (one) DO NOTHING
+INSERT INTO agentq_internal.event_seal (one) SELECT true WHERE NOT EXISTS (SELECT FROM agentq_internal.event_seal) ON CONFLICT (one) DO NOTHING
 
 -- name: seal_snapshot()
 SELECT pg_current_snapshot()::text AS snapshot, pg_current_xact_id()::text AS me
@@ -44,7 +44,7 @@ FROM unnest($1, $2, $3, $4, $5, $6, $7) AS t(seq, purpose, place, event_id, even
 
 -- name: seal_save(last_seq int8, sealed text, target text, adopting bool, at_xid text, at_event uuid,
 --   foreign_to text, origin text, now timestamptz)
-UPDATE agentq.event_seal
+UPDATE agentq_internal.event_seal
 SET last_seq = $1, sealed = $2::pg_snapshot, target = $3::pg_snapshot, adopting = $4, at_xid = $5::xid8, at_event = $6,
     foreign_to = $7::xid8, origin = $8, updated_at = $9
 WHERE one
@@ -62,4 +62,4 @@ ON CONFLICT (chain) DO UPDATE SET last_seq = excluded.last_seq, last_place = exc
 SELECT pg_catalog.pg_notify($1, $2)
 
 -- name: log_add(chain text, last_seq int8, p3 int8)
-SELECT agentq.fn_event_log_add($1, $2, $3)
+SELECT agentq_internal.fn_event_log_add($1, $2, $3)

@@ -16,12 +16,12 @@ SELECT true FROM agentq.event WHERE event_id = $1 LIMIT 1
 
 -- name: verify_beyond()
 SELECT seq, event_id, purpose FROM agentq.event_log
-WHERE seq > coalesce((SELECT last_seq FROM agentq.event_seal WHERE one), 0) ORDER BY seq LIMIT 1
+WHERE seq > coalesce((SELECT last_seq FROM agentq_internal.event_seal WHERE one), 0) ORDER BY seq LIMIT 1
 
 -- name: verify_stray(from timestamptz, to timestamptz) freely
 SELECT e.event_id, e.purpose
 FROM agentq.event e
-JOIN agentq.event_seal s ON s.one AND s.sealed IS NOT NULL AND NOT s.adopting
+JOIN agentq_internal.event_seal s ON s.one AND s.sealed IS NOT NULL AND NOT s.adopting
 WHERE pg_visible_in_snapshot(e.xid, s.sealed)
   AND ($1 IS NULL OR e.event_at >= $1) AND ($2 IS NULL OR e.event_at <= $2)
   AND e.event_at >= (SELECT c.dropped_before FROM agentq.event_chain c

@@ -1,9 +1,9 @@
 -- name: channel_lock(name text, key text)
-INSERT INTO agentq.signal_channel AS c (name, key) VALUES ($1, $2)
+INSERT INTO agentq_internal.signal_channel AS c (name, key) VALUES ($1, $2)
 ON CONFLICT (name, key) DO UPDATE SET used = (c.used + 1) % 1000000
 
 -- name: channel_free(name text, key text)
-DELETE FROM agentq.signal_channel c
+DELETE FROM agentq_internal.signal_channel c
 WHERE c.name = $1 AND c.key = $2
   AND NOT EXISTS (SELECT FROM agentq.signal s WHERE s.name = $1 AND s.key = $2 AND s.taken_by IS NULL)
   AND NOT EXISTS (SELECT FROM agentq.signal_wait w WHERE w.name = $1 AND w.key = $2)
@@ -62,8 +62,8 @@ DELETE FROM agentq.signal_wait w
 USING oldest
 WHERE w.job_id = oldest.job_id AND w.name = $1 AND w.key = $2
 RETURNING w.job_id, w.step, w.occurrence,
-    EXISTS (SELECT FROM agentq.job j WHERE j.job_id = w.job_id)
-    AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = w.job_id) AS is_alive
+    EXISTS (SELECT FROM agentq_internal.job j WHERE j.job_id = w.job_id)
+    AND NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = w.job_id) AS is_alive
 
 -- name: step_is_done(job_id uuid, p2 text, occurrence int4)
-SELECT job_id FROM agentq.job_step WHERE job_id = $1 AND name = $2 AND occurrence = $3 AND status = 'done'
+SELECT job_id FROM agentq_internal.job_step WHERE job_id = $1 AND name = $2 AND occurrence = $3 AND status = 'done'

@@ -23,4 +23,4 @@ WITH old AS MATERIALIZED (
 SELECT count(*) FROM gone
 
 -- name: counts_clean(_ timestamptz)
-DELETE FROM agentq.proposal_count WHERE day < ($1 AT TIME ZONE 'UTC')::date
+DELETE FROM agentq_internal.proposal_count WHERE day < ($1 AT TIME ZONE 'UTC')::date

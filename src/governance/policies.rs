@@ -31,7 +31,7 @@ const LARGEST: usize = 1_048_576;
 const LONGEST_HISTORY: i32 = 1_000;
 
 /// What a CHECK of the table asks: what depends on nothing but the value.
-#[pg_extern(immutable, strict, parallel_safe)]
+#[pg_extern(schema = "agentq_internal", immutable, strict, parallel_safe)]
 fn fn_policy_accepts(p_key: &str, p_value: Jsonb) -> bool {
     p_value.reader(p_key).is_ok_and(|value| examine_shape(p_key, value.item()).is_ok())
 }

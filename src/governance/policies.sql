@@ -34,4 +34,4 @@ FROM (SELECT * FROM agentq.policy_version WHERE key = $1 ORDER BY version DESC L
 HAVING count(*) > 0
 
 -- name: counts_forget(now timestamptz)
-DELETE FROM agentq.proposal_count WHERE day >= ($1 AT TIME ZONE 'UTC')::date
+DELETE FROM agentq_internal.proposal_count WHERE day >= ($1 AT TIME ZONE 'UTC')::date

@@ -32,7 +32,7 @@ WITH RECURSIVE up AS (
     SELECT m.mission_id, m.parent_step_id, m.forked_from
     FROM up
     CROSS JOIN LATERAL (
-        SELECT s.mission_id FROM agentq.mission_step s WHERE s.step_id = up.parent_step_id
+        SELECT s.mission_id FROM agentq_internal.mission_step s WHERE s.step_id = up.parent_step_id
         UNION ALL SELECT up.forked_from
     ) around
     JOIN agentq.mission m ON m.mission_id = around.mission_id
@@ -46,10 +46,10 @@ WHERE m.mission_id = ANY ($1) AND m.status IN ('succeeded', 'failed', 'cancelled
   AND c.mission_id = m.mission_id AND c.finished_at IS NULL
 
 -- name: step_mission(step uuid)
-SELECT mission_id FROM agentq.mission_step WHERE step_id = $1
+SELECT mission_id FROM agentq_internal.mission_step WHERE step_id = $1
 
 -- name: compensation_mission(job uuid)
-SELECT mission_id FROM agentq.effect WHERE compensation_job_id = $1 AND mission_id IS NOT NULL LIMIT 1
+SELECT mission_id FROM agentq_internal.effect WHERE compensation_job_id = $1 AND mission_id IS NOT NULL LIMIT 1
 
 -- name: reaction_make(new_id uuid, event_id uuid, seq int8, name text, status text, payload jsonb, reason text,
 --   key text, depth int4, version int4, now timestamptz)

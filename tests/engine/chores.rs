@@ -40,8 +40,8 @@ fn more_expired_leases_than_a_batch_holds_are_all_recovered() {
     for _ in 0..2 {
         s.call("fn_job_claim_batch('gone', 1000, p_lease_seconds => 1)");
     }
-    eventually("all are back", || s.count("agentq.job_ready") == 1300);
-    assert_eq!(s.count("agentq.job_lease"), 0);
+    eventually("all are back", || s.count("agentq_internal.job_ready") == 1300);
+    assert_eq!(s.count("agentq_internal.job_lease"), 0);
     db.assert_sound();
 }
 
@@ -75,18 +75,18 @@ fn jobs_of_a_stale_executor_are_recovered_early_if_so_configured() {
     s.call("fn_job_claim('busy', p_lease_seconds => 3600)");
     s.call("fn_queue_heartbeat_tick('other', 'Agent', p_lease_owner => 'busy')");
     s.run(
-        "UPDATE agentq.job_lease SET picked_at = now() - interval '1 hour';
+        "UPDATE agentq_internal.job_lease SET picked_at = now() - interval '1 hour';
          UPDATE agentq.queue_heartbeat SET last_tick_at = now() - interval '30 min'",
     );
     // It has not ticked, but it has claimed: it is there.
-    s.run("UPDATE agentq.job_lease SET picked_at = now() WHERE lease_owner = 'busy'");
+    s.run("UPDATE agentq_internal.job_lease SET picked_at = now() WHERE lease_owner = 'busy'");
     hurry(&mut s, "check_executors");
     eventually("it is stale", || s.count("agentq.queue_heartbeat WHERE freshness = 'stale'") == 2);
     assert_eq!(s.state(&job), "leased", "the option is off");
     s.call("fn_config_set('queue.heartbeat.reap_stale', 'true')");
     eventually("the job is back", || s.state(&job) == "queued");
     assert_eq!(s.text(&format!("SELECT error_class FROM agentq.job_attempt WHERE job_id = '{job}'")), "executor_stale");
-    let held: Vec<String> = s.texts("SELECT job_id FROM agentq.job_lease WHERE lease_owner = 'busy'");
+    let held: Vec<String> = s.texts("SELECT job_id FROM agentq_internal.job_lease WHERE lease_owner = 'busy'");
     assert!(held == [late] || held == [busy], "{held:?}");
 }
 
@@ -99,7 +99,7 @@ fn finished_jobs_go_when_their_queue_no_longer_keeps_them() {
         s.run(&format!(
             "SELECT agentq.fn_job_enqueue('x', p_options => '{{\"queue\": \"{queue}\"}}') FROM generate_series(1, 1500);
              SELECT agentq.fn_job_claim_batch('w', 1000, p_options => '{{\"queues\": [\"{queue}\"]}}') FROM generate_series(1, 2);
-             SELECT agentq.fn_job_ack(job_id, 'w') FROM agentq.job_lease"
+             SELECT agentq.fn_job_ack(job_id, 'w') FROM agentq_internal.job_lease"
         ));
     }
     let dead = id(&s.call("fn_job_enqueue('d', p_options => '{\"queue\": \"brief\"}')"));
@@ -109,7 +109,7 @@ fn finished_jobs_go_when_their_queue_no_longer_keeps_them() {
     assert_eq!(s.count("agentq.job_queue WHERE queue = 'long' AND state = 'succeeded'"), 1500);
     assert_eq!(s.count(&format!("agentq.job_dead_letter WHERE job_id = '{dead}'")), 1);
     s.call("fn_config_set('queue.retention.keep_seconds', '0')");
-    eventually("the others follow", || s.count("agentq.job") == 0);
+    eventually("the others follow", || s.count("agentq_internal.job") == 0);
     db.assert_sound();
 }
 
@@ -134,7 +134,7 @@ fn the_metrics_count_what_has_happened() {
     s.run("SELECT agentq.fn_job_enqueue('m', p_scheduled_at => now() + interval '1 day')");
     s.call("fn_job_claim_batch('w', 5, 'm')");
     s.run("SELECT pg_sleep(0.3)");
-    s.run("SELECT agentq.fn_job_ack(job_id, 'w') FROM (SELECT job_id FROM agentq.job_lease LIMIT 4) l");
+    s.run("SELECT agentq.fn_job_ack(job_id, 'w') FROM (SELECT job_id FROM agentq_internal.job_lease LIMIT 4) l");
     eventually("they are measured", || {
         s.text("SELECT coalesce(sum(finished), 0) FROM agentq.metric WHERE job_kind = 'm'") == "4"
     });
@@ -179,7 +179,9 @@ fn a_chore_can_be_switched_off_and_the_gate_closed() {
     s.call("fn_engine_chore_set('reap_leases', p_enabled => false)");
     let job = s.enqueue("x");
     s.call("fn_job_claim('gone', p_lease_seconds => 1)");
-    eventually("its lease has run out", || s.count("agentq.job_lease WHERE lease_until < clock_timestamp()") == 1);
+    eventually("its lease has run out", || {
+        s.count("agentq_internal.job_lease WHERE lease_until < clock_timestamp()") == 1
+    });
     hurry(&mut s, "promote_due");
     let others = runs(&mut s, "promote_due");
     eventually("the engine has gone on", || runs(&mut s, "promote_due") > others + 2);

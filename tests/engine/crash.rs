@@ -93,14 +93,14 @@ fn survives(cluster: &mut Cluster, database: &str, disturb: impl FnOnce(&mut Clu
     let db = running(Database { cluster, name: database.to_owned() });
     let mut s = db.session();
     let (enqueued, acked) = (load.enqueued.into_inner().expect("fine"), load.acked.into_inner().expect("fine"));
-    let there: HashSet<String> = s.texts("SELECT job_id FROM agentq.job").into_iter().collect();
+    let there: HashSet<String> = s.texts("SELECT job_id FROM agentq_internal.job").into_iter().collect();
     assert!(enqueued.is_subset(&there), "confirmed jobs are lost");
     let done: HashSet<String> =
         s.texts("SELECT job_id FROM agentq.job_queue WHERE state = 'succeeded'").into_iter().collect();
     assert!(acked.iter().all(|job| done.contains(job)), "confirmed acks are lost");
     assert_eq!(acked.iter().collect::<HashSet<_>>().len(), acked.len(), "a job was acked twice");
     // What was held when its worker died comes back by itself, without a claim.
-    eventually("the engine recovers every lease", || s.count("agentq.job_lease") == 0);
+    eventually("the engine recovers every lease", || s.count("agentq_internal.job_lease") == 0);
     db.assert_sound();
     std::mem::forget(db);
 }

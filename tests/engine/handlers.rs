@@ -49,7 +49,10 @@ fn jobs_of_a_kind_with_a_handler_are_run_with_the_rights_of_its_role() {
     eventually("all have run", || s.count("agentq.job_queue WHERE state = 'succeeded'") == 20);
     assert_eq!(s.texts("SELECT DISTINCT who FROM seen"), [role]);
     assert_eq!(s.count("seen"), 20);
-    assert_eq!(s.text(&format!("SELECT result FROM agentq.job_done WHERE job_id = '{}'", jobs[7])), "{\"made\": 7}");
+    assert_eq!(
+        s.text(&format!("SELECT result FROM agentq_internal.job_done WHERE job_id = '{}'", jobs[7])),
+        "{\"made\": 7}"
+    );
     assert_eq!(s.count("agentq.queue_heartbeat WHERE executor_kind = 'PG_worker'"), 2);
     let owner = s.text(&format!("SELECT lease_owner FROM agentq.job_attempt WHERE job_id = '{}'", jobs[0]));
     assert!(owner.starts_with("agentq-sql-"), "{owner}");
@@ -82,7 +85,7 @@ fn a_handler_that_fails_costs_one_attempt_and_what_it_did_is_undone() {
     assert_eq!(s.count("seen"), 0);
     let job = s.enqueue("well");
     assert_eq!(outcome(&mut s, &job).0, "succeeded");
-    assert_eq!(s.text(&format!("SELECT result FROM agentq.job_done WHERE job_id = '{job}'")), "\"fine\"");
+    assert_eq!(s.text(&format!("SELECT result FROM agentq_internal.job_done WHERE job_id = '{job}'")), "\"fine\"");
     db.assert_sound();
 }
 
@@ -114,7 +117,7 @@ fn a_handler_cannot_leave_its_role() {
     register(&mut s, "who", "SELECT jsonb_build_array(current_user, current_setting('search_path'))", &role, "{}");
     let job = s.enqueue("who");
     outcome(&mut s, &job);
-    let result = s.json(&format!("SELECT result FROM agentq.job_done WHERE job_id = '{job}'"), &[]);
+    let result = s.json(&format!("SELECT result FROM agentq_internal.job_done WHERE job_id = '{job}'"), &[]);
     assert_eq!(result, json!([role, "\"$user\", public"]));
 }
 
@@ -269,7 +272,7 @@ fn a_handler_that_is_removed_stops_although_there_is_a_backlog() {
     gate.run("SELECT pg_advisory_unlock(1)");
     let at_work = "pg_stat_activity WHERE backend_type = 'agentq sql worker' AND datname = current_database()";
     eventually("the workers go", || s.count(at_work) == 0);
-    let left = s.count("agentq.job_ready");
+    let left = s.count("agentq_internal.job_ready");
     assert!(left > 90, "{left}");
 }
 
@@ -307,7 +310,7 @@ fn a_handler_may_put_its_job_to_sleep_and_let_it_wait_for_a_signal() {
     eventually("it has slept and waits", || ended(&mut s, "slept") && ended(&mut s, "waiting"));
     assert_eq!(s.call("fn_signal_send('go', 'k', '{\"n\": 7}')")["delivered_to"], json!(job));
     eventually("it has succeeded", || s.state(&job) == "succeeded");
-    assert_eq!(s.text(&format!("SELECT result FROM agentq.job_done WHERE job_id = '{job}'")), "{\"n\": 7}");
+    assert_eq!(s.text(&format!("SELECT result FROM agentq_internal.job_done WHERE job_id = '{job}'")), "{\"n\": 7}");
     assert_eq!(s.texts("SELECT what FROM seen ORDER BY what"), ["first", "last"]);
     assert_eq!(s.text(&format!("SELECT attempts FROM agentq.job_queue WHERE job_id = '{job}'")), "0");
     db.assert_sound();

@@ -117,7 +117,7 @@ fn a_worker_in_the_middle_of_a_chore_ends_at_once() {
     sooner_than(Duration::from_secs(2), "it ends at once, and not when it has waited for five seconds", || {
         let before = worker_pid(&mut s);
         // The chore waits for this lock, inside its statement.
-        other.run("BEGIN; LOCK TABLE agentq.job_lease IN ACCESS EXCLUSIVE MODE");
+        other.run("BEGIN; LOCK TABLE agentq_internal.job_lease IN ACCESS EXCLUSIVE MODE");
         eventually("a chore waits", || {
             s.count(&format!("pg_stat_activity WHERE pid = {before} AND wait_event_type = 'Lock'")) == 1
         });

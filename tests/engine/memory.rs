@@ -28,7 +28,7 @@ fn the_worker_does_not_grow() {
     let mut s = db.session();
     s.run("SELECT agentq.fn_engine_chore_set(chore, p_every_seconds => 0.1) FROM agentq.engine_chore");
     let runs = |s: &mut agentq_tests::Session| -> i64 {
-        s.text("SELECT coalesce(sum(runs), 0)::bigint FROM agentq.fn_engine_live()").parse().expect("a number")
+        s.text("SELECT coalesce(sum(runs), 0)::bigint FROM agentq_internal.fn_engine_live()").parse().expect("a number")
     };
     eventually("it is warm", || (200..1_000_000).contains(&runs(&mut s)));
     let pid = worker_pid(&mut s);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// The slots for which a job was enqueued, oldest first.
 fn slots(s: &mut Session) -> Vec<String> {
-    s.texts("SELECT scheduled_at FROM agentq.job ORDER BY scheduled_at, job_id")
+    s.texts("SELECT scheduled_at FROM agentq_internal.job ORDER BY scheduled_at, job_id")
 }
 
 #[test]
@@ -21,17 +21,18 @@ fn a_schedule_fires_by_itself_at_its_slots() {
     eventually("it has fired three times", || s.count("agentq.job_queue") >= 3);
     s.call("fn_schedule_pause('s')");
     let found = slots(&mut s);
-    let whole = s.text("SELECT bool_and(scheduled_at = date_trunc('second', scheduled_at)) FROM agentq.job");
+    let whole = s.text("SELECT bool_and(scheduled_at = date_trunc('second', scheduled_at)) FROM agentq_internal.job");
     assert_eq!(whole, "t", "{found:?}");
     let mut distinct = found.clone();
     distinct.dedup();
     assert_eq!(found, distinct);
-    let job = s.text("SELECT concat_ws(' ', job_kind, priority, payload_json, source_ref) FROM agentq.job LIMIT 1");
+    let job =
+        s.text("SELECT concat_ws(' ', job_kind, priority, payload_json, source_ref) FROM agentq_internal.job LIMIT 1");
     assert_eq!(job, "x 7 {\"n\": 1} schedule:s");
     assert_eq!(s.text("SELECT fired FROM agentq.v_schedule"), found.len().to_string());
     // Not at some time, but at its slot: a busy machine delays one or another, never all.
     s.call("fn_schedule_resume('s')");
-    let in_time = "agentq.job WHERE created_at < scheduled_at + interval '0.5 s'";
+    let in_time = "agentq_internal.job WHERE created_at < scheduled_at + interval '0.5 s'";
     eventually("it fires in time", || s.count(in_time) > 0);
 }
 
@@ -71,17 +72,17 @@ fn a_crash_neither_loses_nor_doubles_a_slot() {
     cluster.session(&name).call(set);
     for _ in 0..3 {
         let mut s = cluster.session(&name);
-        let since = s.count("agentq.job");
-        eventually("it fires", || s.count("agentq.job") > since);
+        let since = s.count("agentq_internal.job");
+        eventually("it fires", || s.count("agentq_internal.job") > since);
         cluster.crash_and_restart();
     }
     let db = running(Database { cluster: &cluster, name });
     let mut s = db.session();
-    eventually("it goes on", || s.count("agentq.job WHERE created_at > pg_postmaster_start_time()") > 0);
+    eventually("it goes on", || s.count("agentq_internal.job WHERE created_at > pg_postmaster_start_time()") > 0);
     s.call("fn_schedule_pause('s')");
     let gaps = s.texts(
         "SELECT scheduled_at FROM (SELECT scheduled_at, scheduled_at - lag(scheduled_at) OVER (ORDER BY scheduled_at) AS step
-         FROM agentq.job) j WHERE step <> interval '1 s'",
+         FROM agentq_internal.job) j WHERE step <> interval '1 s'",
     );
     assert!(gaps.is_empty(), "{gaps:?} of {:?}", slots(&mut s));
     std::mem::forget(db);
@@ -107,7 +108,7 @@ fn missed(policy: &str) -> (Vec<String>, String) {
     s.call("fn_config_set('queue.worker.enabled', 'false')");
     s.run("COMMIT");
     let since = |column: &str| format!("SELECT round(extract(epoch FROM {column} - {hour}) / 3600)::text");
-    let hours = s.texts(&format!("{} FROM agentq.job ORDER BY scheduled_at", since("scheduled_at")));
+    let hours = s.texts(&format!("{} FROM agentq_internal.job ORDER BY scheduled_at", since("scheduled_at")));
     let next = s.text(&format!("{} FROM agentq.schedule", since("next_fire_at")));
     (hours, next)
 }
@@ -126,11 +127,11 @@ fn without_overlap_a_slot_is_left_out_while_the_last_job_goes_on() {
     let mut s = db.session();
     s.call("fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}', p_overlap => false)");
     eventually("slots are left out", || s.count("agentq.v_schedule WHERE skipped >= 2") == 1);
-    assert_eq!(s.count("agentq.job"), 1);
+    assert_eq!(s.count("agentq_internal.job"), 1);
     let job = s.text("SELECT last_job_id FROM agentq.v_schedule");
     s.call("fn_job_claim('w')");
     s.call(&format!("fn_job_ack('{job}', 'w')"));
-    eventually("the next one comes", || s.count("agentq.job") > 1);
+    eventually("the next one comes", || s.count("agentq_internal.job") > 1);
 }
 
 #[test]
@@ -139,13 +140,13 @@ fn a_schedule_is_paused_resumed_changed_and_removed() {
     let mut s = db.session();
     s.call("fn_schedule_set('s', '@every 1s', '{\"job_kind\": \"x\"}')");
     assert_eq!(s.call("fn_schedule_pause('s')")["paused"], true);
-    let (before, paused) = (s.count("agentq.job"), s.text("SELECT clock_timestamp()"));
+    let (before, paused) = (s.count("agentq_internal.job"), s.text("SELECT clock_timestamp()"));
     std::thread::sleep(std::time::Duration::from_millis(2500));
-    assert_eq!(s.count("agentq.job"), before);
+    assert_eq!(s.count("agentq_internal.job"), before);
     let resumed = s.text("SELECT clock_timestamp()");
     assert_eq!(s.call("fn_schedule_resume('s')")["code"], "resumed");
-    eventually("it fires again", || s.count("agentq.job") > before);
-    let backlog = s.count(&format!("agentq.job WHERE scheduled_at BETWEEN '{paused}' AND '{resumed}'"));
+    eventually("it fires again", || s.count("agentq_internal.job") > before);
+    let backlog = s.count(&format!("agentq_internal.job WHERE scheduled_at BETWEEN '{paused}' AND '{resumed}'"));
     assert_eq!(backlog, 0, "slots that passed while it was paused were fired");
     let changed = s.call("fn_schedule_set('s', '30 4 1 1 *', '{\"job_kind\": \"y\"}', 'Europe/Berlin', 'skip')");
     assert_eq!((changed["code"].clone(), changed["missed"].clone()), (json!("updated"), json!("skip")));
@@ -215,8 +216,8 @@ fn a_schedule_whose_job_is_no_longer_accepted_stops_no_other() {
     s.call("fn_schedule_set('bad', '@every 1s', '{\"job_kind\": \"x\", \"queue\": \"gone\"}')");
     s.call("fn_schedule_set('good', '@every 1s', '{\"job_kind\": \"y\"}')");
     s.run("DELETE FROM agentq.queue WHERE queue = 'gone'");
-    let before = s.count("agentq.job WHERE job_kind = 'y'");
-    eventually("the good one goes on", || s.count("agentq.job WHERE job_kind = 'y'") > before + 1);
+    let before = s.count("agentq_internal.job WHERE job_kind = 'y'");
+    eventually("the good one goes on", || s.count("agentq_internal.job WHERE job_kind = 'y'") > before + 1);
     let told = "agentq.event WHERE event_kind = 'schedule.failed' AND subject = 'bad'";
     eventually("the bad one is told of", || s.count(told) > 0);
     assert_eq!(s.count("agentq.v_engine_chore WHERE chore = 'run_schedules' AND failures > 0"), 0);

@@ -25,9 +25,9 @@ fn a_tick_that_is_rolled_back_has_done_nothing() {
     s.run("SET agentq.clock_offset = 200000");
     s.run("BEGIN");
     s.call("fn_engine_tick('run_schedules')");
-    assert_eq!(s.count("agentq.job"), 1);
+    assert_eq!(s.count("agentq_internal.job"), 1);
     s.run("ROLLBACK");
-    assert_eq!(s.count("agentq.job"), 0);
+    assert_eq!(s.count("agentq_internal.job"), 0);
     s.call("fn_engine_tick('run_schedules')");
-    assert_eq!(s.count("agentq.job"), 1);
+    assert_eq!(s.count("agentq_internal.job"), 1);
 }

@@ -277,16 +277,16 @@ fn a_due_job_that_cannot_be_moved_keeps_nobody_busy() {
     let db = database();
     let (mut holder, mut s, mut look) = (db.session(), db.session(), db.session());
     holder.call("fn_job_enqueue('held', p_scheduled_at => clock_timestamp() + interval '0.5 s')");
-    holder.run("BEGIN; SELECT * FROM agentq.job_waiting FOR UPDATE");
+    holder.run("BEGIN; SELECT * FROM agentq_internal.job_waiting FOR UPDATE");
     let pid = s.text("SELECT pg_backend_pid()");
     let claim = std::thread::spawn(move || s.call(CLAIM));
     until_waiting(&mut look);
-    let due = "agentq.job_waiting WHERE scheduled_at < clock_timestamp() - interval '0.5 s'";
+    let due = "agentq_internal.job_waiting WHERE scheduled_at < clock_timestamp() - interval '0.5 s'";
     eventually("the job is due", || look.count(due) == 1);
     assert_at_rest(&[pid, worker_pid(&mut look)]);
     assert!(!claim.is_finished(), "there was nothing to claim");
     look.enqueue("x");
     assert_eq!(claim.join().expect("it ends")["code"], "claimed");
     holder.run("ROLLBACK");
-    eventually("it is made ready", || look.count("agentq.job_ready") == 1);
+    eventually("it is made ready", || look.count("agentq_internal.job_ready") == 1);
 }

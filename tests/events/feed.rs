@@ -76,7 +76,7 @@ fn the_engine_makes_partitions_when_somebody_uses_events_and_not_before() {
     let before = runs(&mut s, "keep_partitions");
     eventually("it has run again", || runs(&mut s, "keep_partitions") > before + 2);
     assert_eq!(s.count("agentq.v_event_partition WHERE lower IS NOT NULL"), 0);
-    assert_eq!(s.count("agentq.event_seal"), 0, "and the sealer has not begun");
+    assert_eq!(s.count("agentq_internal.event_seal"), 0, "and the sealer has not begun");
     emit(&mut s, "a", "x");
     eventually("there are partitions", || {
         s.count("agentq.v_event_partition WHERE holds = 'event' AND lower IS NOT NULL") >= 8
@@ -107,5 +107,5 @@ fn two_databases_whose_numbers_fall_on_one_place_do_not_push_each_other_out() {
     eventually("the neighbour has looked", || runs(&mut neighbour, "seal_events") > 3);
     s.call("fn_engine_chore_set('seal_events', p_enabled => true)");
     eventually("it has its place", || s.count("agentq.event_log") == 2);
-    assert_eq!(neighbour.count("agentq.event_seal"), 0, "nobody uses events there");
+    assert_eq!(neighbour.count("agentq_internal.event_seal"), 0, "nobody uses events there");
 }

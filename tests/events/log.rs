@@ -82,7 +82,7 @@ fn what_does_not_fit_into_one_turn_is_sealed_in_several() {
         let now = s.count("agentq.event_log");
         assert!(now - places <= 2_000, "a turn gave {} places", now - places);
         places = now;
-        if s.text("SELECT target IS NULL FROM agentq.event_seal") == "t" {
+        if s.text("SELECT target IS NULL FROM agentq_internal.event_seal") == "t" {
             break;
         }
     }

@@ -34,7 +34,7 @@ fn the_partitions_of_the_next_days_are_made_once_and_events_go_there() {
     emit(&mut s, "a", "x");
     s.call(r#"fn_event_emit('b', 'x', p_options => '{"purpose": "audit"}')"#);
     s.call(r#"fn_event_emit('c', 'x', p_options => '{"purpose": "agent_step"}')"#);
-    assert_eq!((s.count("agentq.event_usual_rest"), s.count("agentq.event_audit_rest")), (0, 0));
+    assert_eq!((s.count("agentq_internal.event_usual_rest"), s.count("agentq_internal.event_audit_rest")), (0, 0));
     assert_eq!(
         s.texts("SELECT tableoid::regclass::text FROM agentq.event WHERE event_kind IN ('a', 'c')"),
         vec![format!("agentq.{}", made[0]); 2]
@@ -53,12 +53,12 @@ fn without_a_partition_an_event_goes_to_the_rest_and_stays_there() {
     let made = parts(&mut s, "usual");
     assert_eq!(made.len(), 7, "today has none");
     emit(&mut s, "still today", "x");
-    assert_eq!(s.count("agentq.event_usual_rest"), 2);
+    assert_eq!(s.count("agentq_internal.event_usual_rest"), 2);
     // Nobody has looked for a month.
     s.shift_clock(29 * DAY);
     emit(&mut s, "much later", "x");
     keep(&mut s);
-    assert_eq!(s.count("agentq.event_usual_rest"), 3);
+    assert_eq!(s.count("agentq_internal.event_usual_rest"), 3);
     seal(&mut s);
     expect(&mut s, "sound", "fn_event_verify()");
 }
@@ -86,7 +86,7 @@ fn what_has_outlived_its_time_goes_by_whole_partitions_and_the_log_stays_sound()
         "SELECT subject FROM agentq.event WHERE event_kind = 'event.dropped' AND purpose = 'audit' ORDER BY subject",
     );
     assert_eq!(dropped.len(), 2, "the two days whose end is 30 days ago: {dropped:?}");
-    assert_eq!(s.count("agentq.event_key"), 0, "the key goes with its event");
+    assert_eq!(s.count("agentq_internal.event_key"), 0, "the key goes with its event");
     expect(&mut s, "emitted", r#"fn_event_emit('old', 'x', p_options => '{"dedupe_key": "k"}')"#);
     seal(&mut s);
     expect(&mut s, "sound", "fn_event_verify()");
@@ -117,11 +117,11 @@ fn the_rest_is_emptied_when_all_of_it_is_over() {
     emit(&mut s, "later", "x");
     s.shift_clock(31 * DAY - 3600);
     keep(&mut s);
-    assert_eq!(s.count("agentq.event_usual_rest"), 2, "one of them has time left");
-    assert_eq!(s.fails("TRUNCATE agentq.event_usual_rest").code, "23001");
+    assert_eq!(s.count("agentq_internal.event_usual_rest"), 2, "one of them has time left");
+    assert_eq!(s.fails("TRUNCATE agentq_internal.event_usual_rest").code, "23001");
     s.shift_clock(32 * DAY);
     keep(&mut s);
-    assert_eq!(s.count("agentq.event_usual_rest"), 0);
+    assert_eq!(s.count("agentq_internal.event_usual_rest"), 0);
     seal(&mut s);
     expect(&mut s, "sound", "fn_event_verify()");
 }
@@ -153,7 +153,7 @@ fn days_and_months_do_not_overlap_when_the_time_to_keep_changes() {
         s.shift_clock((days + 1) * DAY);
         emit(&mut s, "a", &days.to_string());
     }
-    assert_eq!(s.count("agentq.event_usual_rest"), 0, "each had its partition");
+    assert_eq!(s.count("agentq_internal.event_usual_rest"), 0, "each had its partition");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_part_of_the_log_goes_when_all_its_events_are_over_and_the_chain_goes_on() {
     emit(&mut s, "old", "x");
     seal(&mut s);
     // As if there had been nearly a million more.
-    s.run("UPDATE agentq.event_seal SET last_seq = 999998");
+    s.run("UPDATE agentq_internal.event_seal SET last_seq = 999998");
     emit(&mut s, "last of its part", "x");
     emit(&mut s, "first of the next", "x");
     s.call(r#"fn_event_emit('audit', 'x', p_options => '{"purpose": "audit"}')"#);
@@ -216,7 +216,7 @@ fn an_event_gets_its_place_before_it_is_dropped_also_behind_one_that_takes_sever
     s.run("SELECT agentq.fn_event_emit('many', n::text) FROM generate_series(1, 2500) n");
     // One turn: the rest of them is what the next goes on with.
     s.call("fn_event_read(1, 1)");
-    assert_eq!(s.text("SELECT target IS NOT NULL FROM agentq.event_seal"), "t");
+    assert_eq!(s.text("SELECT target IS NOT NULL FROM agentq_internal.event_seal"), "t");
     let last = emit(&mut s, "last", "x");
     s.shift_clock(33 * DAY);
     keep(&mut s);

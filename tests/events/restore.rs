@@ -27,7 +27,7 @@ fn restored<'c>(db: &Database<'_>, into: &'c Cluster) -> Database<'c> {
 const ROWS: [&str; 4] = [
     "SELECT to_jsonb(e)::text FROM agentq.event e ORDER BY event_id",
     "SELECT to_jsonb(l)::text FROM agentq.event_log l ORDER BY seq",
-    "SELECT to_jsonb(k)::text FROM agentq.event_key k ORDER BY 1",
+    "SELECT to_jsonb(k)::text FROM agentq_internal.event_key k ORDER BY 1",
     "SELECT to_jsonb(c)::text FROM agentq.event_chain c ORDER BY 1",
 ];
 
@@ -79,7 +79,7 @@ fn where_transactions_have_other_numbers_nothing_is_sealed_twice_or_left_out() {
         }
     }
     seal(&mut r);
-    let caught_up = r.text("SELECT foreign_to < pg_current_xact_id() FROM agentq.event_seal");
+    let caught_up = r.text("SELECT foreign_to < pg_current_xact_id() FROM agentq_internal.event_seal");
     assert_eq!(caught_up, "t");
     assert_eq!((r.count("agentq.event"), r.count("agentq.event_log")), (804, 804));
     assert_eq!(r.text("SELECT count(DISTINCT event_id) FROM agentq.event_log"), "804");

@@ -111,7 +111,7 @@ fn a_row_that_was_put_into_the_log_is_found() {
 fn rows_that_have_changed_places_are_reordered() {
     let swap = |columns: &str| {
         format!(
-            "ALTER TABLE agentq.event_log_usual_0 DROP CONSTRAINT event_log_usual_0_event_key;
+            "ALTER TABLE agentq_internal.event_log_usual_0 DROP CONSTRAINT event_log_usual_0_event_key;
              UPDATE agentq.event_log l SET ({columns}) = (SELECT {columns} FROM agentq.event_log o WHERE o.seq = 8 - l.seq)
              WHERE seq IN (3, 5)"
         )

@@ -108,7 +108,7 @@ fn a_later_attempt_does_not_repeat_what_was_done() {
     let other = r#"[{"effect_type": "flight.book", "idempotency_key": "f-1", "payload": {"seat": 2}}]"#;
     let sql = format!("SELECT agentq.fn_effect_plan('{job}', 'bob', '{other}')");
     refused(&mut s, &sql, "22023", "was planned with another payload", "another idempotency_key");
-    assert_eq!(s.count("agentq.effect"), 2);
+    assert_eq!(s.count("agentq_internal.effect"), 2);
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn nobody_but_the_holder_touches_the_effects_of_a_job() {
     ] {
         expect(&mut s, "lease_lost", &call);
     }
-    assert_eq!((s.count("agentq.effect"), status(&mut s, &effect).as_str()), (1, "planned"));
+    assert_eq!((s.count("agentq_internal.effect"), status(&mut s, &effect).as_str()), (1, "planned"));
     // An old token is worth nothing after the job was given out again.
-    let old = s.text("SELECT lease_token FROM agentq.job_lease");
+    let old = s.text("SELECT lease_token FROM agentq_internal.job_lease");
     expect(&mut s, "released", &format!("fn_job_release('{job}', 'bob')"));
     let new = token(&claimed(&mut s, "bob"));
     expect(&mut s, "lease_lost", &format!("fn_effect_begin('{effect}', 'bob', '{old}')"));
@@ -140,7 +140,7 @@ fn nobody_but_the_holder_touches_the_effects_of_a_job() {
     expect(&mut s, "succeeded", &format!("fn_effect_finish('{effect}', 'bob')"));
     plan(&mut s, &job, r#"[{"effect_type": "c"}]"#);
     s.run("ROLLBACK");
-    assert_eq!((s.count("agentq.effect"), status(&mut s, &effect).as_str()), (1, "executing"));
+    assert_eq!((s.count("agentq_internal.effect"), status(&mut s, &effect).as_str()), (1, "executing"));
     db.assert_sound();
 }
 
@@ -251,7 +251,7 @@ fn what_makes_no_sense_is_refused() {
     ] {
         refused(&mut s, &format!("SELECT agentq.{call}"), code, message, "");
     }
-    assert_eq!((s.count("agentq.effect"), s.count("agentq.effect_chain")), (0, 0));
+    assert_eq!((s.count("agentq_internal.effect"), s.count("agentq.effect_chain")), (0, 0));
     // An effect may name a compensation of its operation, and no other.
     declare(&mut s, r#"{"operations": {"other": {}}, "compensations": {"undo_other": {"of": "other"}}}"#);
     let sql = format!(

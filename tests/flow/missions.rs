@@ -88,36 +88,36 @@ pub fn work_off(s: &mut Session) -> Vec<String> {
 pub fn assert_whole(s: &mut Session) {
     let problems = s.texts(
         "SELECT 'an ended mission has open steps: ' || m.mission_id FROM agentq.mission m
-         WHERE m.completed_at IS NOT NULL AND EXISTS (SELECT FROM agentq.mission_step s
+         WHERE m.completed_at IS NOT NULL AND EXISTS (SELECT FROM agentq_internal.mission_step s
              WHERE s.mission_id = m.mission_id AND s.ended_at IS NULL)
          UNION ALL
          SELECT 'the counts are wrong: ' || m.mission_id FROM agentq.mission m
-         WHERE coalesce((SELECT sum(active) FROM agentq.mission_count c WHERE c.owner_id = m.mission_id), 0)
-             <> (SELECT count(*) FROM agentq.mission_step s WHERE s.mission_id = m.mission_id AND s.status = 'queued')
+         WHERE coalesce((SELECT sum(active) FROM agentq_internal.mission_count c WHERE c.owner_id = m.mission_id), 0)
+             <> (SELECT count(*) FROM agentq_internal.mission_step s WHERE s.mission_id = m.mission_id AND s.status = 'queued')
          UNION ALL
-         SELECT 'the counts of a list are wrong: ' || s.step_id FROM agentq.mission_step s
+         SELECT 'the counts of a list are wrong: ' || s.step_id FROM agentq_internal.mission_step s
          WHERE s.item_count IS NOT NULL
-           AND coalesce((SELECT sum(active) FROM agentq.mission_count c WHERE c.owner_id = s.step_id), 0)
+           AND coalesce((SELECT sum(active) FROM agentq_internal.mission_count c WHERE c.owner_id = s.step_id), 0)
              <> (SELECT count(*) FROM agentq.mission_item i WHERE i.step_id = s.step_id AND i.status = 'queued')
          UNION ALL
          SELECT 'nothing is under way: ' || m.mission_id FROM agentq.mission m
          WHERE m.status IN ('running', 'cancelling') AND m.paused_at IS NULL
-           AND NOT EXISTS (SELECT FROM agentq.mission_step s WHERE s.mission_id = m.mission_id AND s.status = 'queued')
+           AND NOT EXISTS (SELECT FROM agentq_internal.mission_step s WHERE s.mission_id = m.mission_id AND s.status = 'queued')
          UNION ALL
-         SELECT 'the counters of a step are wrong: ' || s.step_id FROM agentq.mission_step s
+         SELECT 'the counters of a step are wrong: ' || s.step_id FROM agentq_internal.mission_step s
          JOIN agentq.mission m ON m.mission_id = s.mission_id
          CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE p.ended_at IS NULL) AS pending,
                  count(*) FILTER (WHERE p.ended_at IS NOT NULL AND e.required IN ('ended', p.status)) AS met
-             FROM agentq.mission_edge e JOIN agentq.mission_step p ON p.step_id = e.parent_id
+             FROM agentq_internal.mission_edge e JOIN agentq_internal.mission_step p ON p.step_id = e.parent_id
              WHERE e.child_id = s.step_id) c
          WHERE s.status = 'waiting' AND s.ready_at IS NULL AND m.status = 'running' AND m.last_error IS NULL
            AND ((s.pending, s.met) <> (c.pending, c.met) OR s.met >= s.need OR s.met + s.pending < s.need)
          UNION ALL
-         SELECT 'a queued step has no job that is open: ' || s.step_id FROM agentq.mission_step s
+         SELECT 'a queued step has no job that is open: ' || s.step_id FROM agentq_internal.mission_step s
          LEFT JOIN agentq.job_queue j ON j.job_id = s.job_id
          WHERE s.status = 'queued' AND s.job_id IS NOT NULL AND (j.job_id IS NULL OR j.finished_at IS NOT NULL)
          UNION ALL
-         SELECT 'a step has more than one job: ' || j.source_ref FROM agentq.job j
+         SELECT 'a step has more than one job: ' || j.source_ref FROM agentq_internal.job j
          WHERE j.source_ref LIKE 'mission_step:%' AND j.on_end NOT LIKE 'mission:%:%' GROUP BY j.source_ref HAVING count(*) > 1",
     );
     assert!(problems.is_empty(), "{problems:?}");

@@ -17,11 +17,11 @@ fn a_mission_goes_on_after_a_crash_where_it_was() {
     let mut open = cluster.session(DATABASE);
     open.run("BEGIN");
     open.call(&format!("fn_job_ack('{}', 'bob')", id(&b)));
-    assert_eq!(open.count("agentq.job WHERE job_kind = 'c'"), 1);
+    assert_eq!(open.count("agentq_internal.job WHERE job_kind = 'c'"), 1);
     cluster.crash_and_restart();
     let mut s = cluster.session(DATABASE);
     assert_whole(&mut s);
-    assert_eq!(s.count("agentq.job WHERE job_kind = 'c'"), 0);
+    assert_eq!(s.count("agentq_internal.job WHERE job_kind = 'c'"), 0);
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&b)));
     let c = claim(&mut s, "c");
     cluster.crash_and_restart();
@@ -33,7 +33,7 @@ fn a_mission_goes_on_after_a_crash_where_it_was() {
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&again)));
     assert_eq!(work_off(&mut s), ["d"]);
     assert_eq!(status(&mut s, &mission), "succeeded");
-    assert_eq!(s.text("SELECT result->>'n' FROM agentq.mission_step WHERE name = 'a'"), "1");
+    assert_eq!(s.text("SELECT result->>'n' FROM agentq_internal.mission_step WHERE name = 'a'"), "1");
     assert_whole(&mut s);
     assert_eq!(s.count("agentq.fn_queue_verify()"), 0);
 }

@@ -58,7 +58,7 @@ fn a_parked_job_keeps_its_step_open_until_it_is_reconciled() {
     let db = database();
     let mut s = db.session();
     let mission = start(&mut s, &template(&[("a", &[]), ("b", &["a"])]), "");
-    s.run("UPDATE agentq.job SET external_effects = true");
+    s.run("UPDATE agentq_internal.job SET external_effects = true");
     claim(&mut s, "a");
     s.shift_clock(1000);
     s.call("fn_engine_tick('reap_leases')");
@@ -173,7 +173,7 @@ fn parameters_that_cannot_be_made_fail_the_step_and_not_the_ack_before_it() {
     done(&mut s, "a", &json!("z".repeat(1500)));
     assert_eq!(steps(&mut s, &mission), "a succeeded, b failed");
     assert_eq!(status(&mut s, &mission), "failed");
-    let error = s.text("SELECT last_error FROM agentq.mission_step WHERE name = 'b'");
+    let error = s.text("SELECT last_error FROM agentq_internal.mission_step WHERE name = 'b'");
     assert!(error.contains("queue.payload.max_bytes") || error.contains("bytes"), "{error}");
     assert_whole(&mut s);
     db.assert_sound();

@@ -24,7 +24,7 @@ fn a_diamond_goes_from_its_first_step_to_its_last() {
     done(&mut s, "d", &json!({"x": 1}));
     assert_eq!(steps(&mut s, &mission), "a succeeded, b succeeded, c succeeded, d succeeded");
     assert_eq!(status(&mut s, &mission), "succeeded");
-    assert_eq!(s.count("agentq.mission_count"), 0);
+    assert_eq!(s.count("agentq_internal.mission_count"), 0);
     let events = s.texts("SELECT event_kind FROM agentq.event ORDER BY event_id");
     assert_eq!(events.iter().filter(|kind| *kind == "step.succeeded").count(), 4);
     assert_eq!((events[0].as_str(), events[events.len() - 1].as_str()), ("mission.started", "mission.succeeded"));
@@ -63,9 +63,9 @@ fn what_a_job_is_told_comes_from_the_template() {
     assert_eq!(claim["payload_json"], json!({"x": 1, "executor": "noop"}));
     assert_eq!(claim["run_id"], json!(mission));
     assert_eq!(claim["target_ref"], json!("a"));
-    let job = s.json("SELECT to_jsonb(j) FROM agentq.job j", &[]);
+    let job = s.json("SELECT to_jsonb(j) FROM agentq_internal.job j", &[]);
     assert_eq!((&job["priority"], &job["max_attempts"], &job["actor"]), (&json!(7), &json!(2), &json!("mission")));
-    assert_eq!(s.text("SELECT (finish_by - created_at)::text FROM agentq.job"), "00:01:00");
+    assert_eq!(s.text("SELECT (finish_by - created_at)::text FROM agentq_internal.job"), "00:01:00");
     let step = s.json("SELECT to_jsonb(v) FROM agentq.v_mission_step v", &[]);
     assert_eq!(
         (&step["status"], &step["max_retries"], &step["failure_count"]),
@@ -114,7 +114,7 @@ fn parameters_and_conditions_read_the_results_of_earlier_steps() {
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&last)));
     assert_eq!(status(&mut s, &mission), "succeeded");
     let why = s
-        .texts("SELECT name || ': ' || last_error FROM agentq.mission_step WHERE status = 'skipped' ORDER BY position");
+        .texts("SELECT name || ': ' || last_error FROM agentq_internal.mission_step WHERE status = 'skipped' ORDER BY position");
     assert_eq!(why, ["bad: its condition is not met", "after_bad: a step before it did not end as it asks"]);
     assert_whole(&mut s);
     db.assert_sound();
@@ -186,7 +186,7 @@ fn acks_of_many_and_ack_and_claim_let_the_next_steps_begin() {
     let jobs = json!([both["job"]["job_id"]]);
     s.call(&format!("fn_job_ack_and_claim_batch('bob', '{jobs}', 5)"));
     assert_eq!(status(&mut s, &mission), "succeeded");
-    assert_eq!(s.text("SELECT result->>'n' FROM agentq.mission_step WHERE name = 'c'"), "3");
+    assert_eq!(s.text("SELECT result->>'n' FROM agentq_internal.mission_step WHERE name = 'c'"), "3");
     assert_whole(&mut s);
     db.assert_sound();
 }
@@ -204,10 +204,10 @@ fn a_long_chain_and_a_wide_fan_end_with_their_last_step() {
     fan.extend(names.iter().map(|name| json!({"kind": "k", "name": name, "depends_on": ["first"]})));
     fan.push(json!({"name": "last", "kind": "k", "depends_on": names}));
     let fan = start(&mut s, &json!({"steps": fan}), "");
-    assert_eq!(s.count(&format!("agentq.mission_count WHERE owner_id = '{fan}'")), 15);
+    assert_eq!(s.count(&format!("agentq_internal.mission_count WHERE owner_id = '{fan}'")), 15);
     let first = claim(&mut s, "k");
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&first)));
-    assert_eq!(s.count("agentq.mission_count WHERE active BETWEEN 60 AND 70"), 15);
+    assert_eq!(s.count("agentq_internal.mission_count WHERE active BETWEEN 60 AND 70"), 15);
     let jobs = s.call("fn_job_claim_batch('bob', 1000)");
     let ids: Vec<String> = jobs["jobs"].as_array().unwrap().iter().map(id).collect();
     assert_eq!(ids.len(), 1000);

@@ -34,7 +34,7 @@ fn two_parents_that_end_at_the_same_instant_begin_their_child_once() {
             assert_eq!(status(&mut s, &mission), "succeeded");
         }
     }
-    assert_eq!(s.count("agentq.job WHERE job_kind = 'c'"), 4);
+    assert_eq!(s.count("agentq_internal.job WHERE job_kind = 'c'"), 4);
     db.assert_sound();
 }
 
@@ -47,10 +47,10 @@ fn the_last_two_steps_that_end_at_the_same_instant_end_the_mission_once() {
     let list: Vec<Value> = names.iter().map(|name| json!({"name": name, "kind": name})).collect();
     for isolation in ["READ COMMITTED", "REPEATABLE READ"] {
         let mission = start(&mut s, &json!({"steps": list}), "");
-        assert_eq!(s.count("agentq.mission_count"), 2);
+        assert_eq!(s.count("agentq_internal.mission_count"), 2);
         let (one, two) = (claim(&mut s, "s0"), claim(&mut s, "s1"));
         work_off(&mut s);
-        assert_eq!(s.texts("SELECT active FROM agentq.mission_count"), ["1", "1"]);
+        assert_eq!(s.texts("SELECT active FROM agentq_internal.mission_count"), ["1", "1"]);
         s.run(&format!("BEGIN ISOLATION LEVEL {isolation}"));
         ack(&mut s, &one);
         let mut other = db.session();
@@ -235,7 +235,7 @@ fn many_workers_end_many_missions_without_a_deadlock_and_each_step_runs_once() {
     let open = s.texts("SELECT status || ' ' || mission_id FROM agentq.mission WHERE completed_at IS NULL");
     assert!(open.is_empty(), "{open:?}");
     assert_eq!(s.count("agentq.job_attempt WHERE outcome IN ('succeeded', 'failed')"), ended.load(SeqCst) as i64);
-    assert_eq!(s.count("(SELECT source_ref FROM agentq.job GROUP BY source_ref HAVING count(*) > 1) t"), 0);
+    assert_eq!(s.count("(SELECT source_ref FROM agentq_internal.job GROUP BY source_ref HAVING count(*) > 1) t"), 0);
     assert!(!cluster.log().contains("deadlock detected"));
     db.assert_sound();
 }
@@ -274,7 +274,7 @@ fn batches_that_end_items_of_one_list_do_not_deadlock() {
     super::done(&mut s, "find", &json!(list));
     let jobs = s.call("fn_job_claim_batch('bob', 600, 'read')");
     let jobs: Vec<String> = jobs["jobs"].as_array().unwrap().iter().map(id).collect();
-    assert!(s.count("agentq.mission_count WHERE owner_id <> (SELECT mission_id FROM agentq.mission)") > 4);
+    assert!(s.count("agentq_internal.mission_count WHERE owner_id <> (SELECT mission_id FROM agentq.mission)") > 4);
     // Eight sessions, each with every eighth item and in batches: their counts lie crosswise.
     std::thread::scope(|scope| {
         for part in 0..8 {
@@ -298,7 +298,7 @@ fn a_mission_that_somebody_has_locked_holds_up_the_recovery_of_nobody_else() {
     let db = database();
     let mut s = db.session();
     let mission = start(&mut s, &template(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "");
-    s.run("UPDATE agentq.job SET max_attempts = 1");
+    s.run("UPDATE agentq_internal.job SET max_attempts = 1");
     let (first, _) = (claim(&mut s, "a"), expect(&mut s, "claimed", "fn_job_claim('bob', 'b', 1)"));
     let plain = s.enqueue("plain");
     expect(&mut s, "claimed", "fn_job_claim('bob', 'plain', 1)");
@@ -309,7 +309,7 @@ fn a_mission_that_somebody_has_locked_holds_up_the_recovery_of_nobody_else() {
     s.shift_clock(100);
     s.call("fn_engine_tick('reap_leases')");
     assert_eq!(s.state(&plain), "queued", "the others are recovered");
-    assert_eq!(s.count("agentq.job_lease"), 2, "b is left for later");
+    assert_eq!(s.count("agentq_internal.job_lease"), 2, "b is left for later");
     open.run("COMMIT");
     s.call("fn_engine_tick('reap_leases')");
     assert_eq!(status(&mut s, &mission), "failed");

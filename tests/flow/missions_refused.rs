@@ -98,10 +98,10 @@ fn impossible_rows_cannot_be_stored() {
         ("UPDATE agentq.mission SET status = 'succeeded'", "mission_completed_check"),
         ("UPDATE agentq.mission SET status = 'approved'", "mission_started_check"),
         ("UPDATE agentq.mission SET status = 'failed', completed_at = now()", "mission_failed_check"),
-        ("UPDATE agentq.mission_step SET status = 'running'", "mission_step_status"),
-        ("UPDATE agentq.mission_step SET pending = -1", "mission_number"),
-        ("UPDATE agentq.mission_count SET active = -1", "mission_number"),
-        ("UPDATE agentq.mission_count SET state = 'slow'", "mission_count_state"),
+        ("UPDATE agentq_internal.mission_step SET status = 'running'", "mission_step_status"),
+        ("UPDATE agentq_internal.mission_step SET pending = -1", "mission_number"),
+        ("UPDATE agentq_internal.mission_count SET active = -1", "mission_number"),
+        ("UPDATE agentq_internal.mission_count SET state = 'slow'", "mission_count_state"),
     ] {
         let failure = s.fails(statement);
         assert_eq!(failure.code, "23514", "{statement}: {failure:?}");

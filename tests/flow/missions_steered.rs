@@ -153,7 +153,7 @@ fn a_fork_keeps_what_comes_before_its_beginning() {
     assert_eq!(claim(&mut s, "c")["payload_json"], json!({"a": 1, "b": 20}));
     let row = s.json(&format!("SELECT to_jsonb(m) FROM agentq.v_mission m WHERE mission_id = '{fork}'"), &[]);
     assert_eq!((&row["forked_from"], &row["forked_step"], &row["title"]), (&json!(mission), &json!("b"), &json!("t")));
-    assert_eq!(s.count("agentq.mission_step WHERE taken_from IS NOT NULL"), 2);
+    assert_eq!(s.count("agentq_internal.mission_step WHERE taken_from IS NOT NULL"), 2);
     // A mission that failed goes on from the step that failed.
     let mission = start(&mut s, &text, "");
     done(&mut s, "a", &json!({"n": 1}));
@@ -181,12 +181,15 @@ fn a_key_starts_one_mission() {
     let second = waiting.join().unwrap();
     assert_eq!((&second["code"], &second["mission_id"]), (&json!("duplicate"), &first["mission_id"]));
     assert_eq!(s.count("agentq.mission"), 1);
-    assert_eq!(s.count("agentq.job"), 1);
+    assert_eq!(s.count("agentq_internal.job"), 1);
     // A rolled back start leaves nothing.
     s.run("BEGIN");
     start(&mut s, &text, "");
     s.run("ROLLBACK");
-    assert_eq!((s.count("agentq.mission"), s.count("agentq.mission_step"), s.count("agentq.job")), (1, 1, 1));
+    assert_eq!(
+        (s.count("agentq.mission"), s.count("agentq_internal.mission_step"), s.count("agentq_internal.job")),
+        (1, 1, 1)
+    );
     assert_whole(&mut s);
     db.assert_sound();
 }

@@ -39,12 +39,12 @@ fn a_signal_sent_before_the_wait_is_there() {
         assert_eq!((got["payload"].clone(), got["again"].clone()), (json!(payload), json!(payload < 3)), "{got}");
     }
     assert_eq!(s.count("agentq.signal WHERE taken_by IS NULL"), 1);
-    assert_eq!(s.count("agentq.signal_channel"), 1);
+    assert_eq!(s.count("agentq_internal.signal_channel"), 1);
     // Without repeat the wait is one step, however often it is asked.
     for _ in 0..2 {
         assert_eq!(s.call(&format!("fn_signal_wait('{job}', 'bob', 'go', 'other')"))["payload"], json!(9));
     }
-    assert_eq!(s.count("agentq.signal_channel"), 0);
+    assert_eq!(s.count("agentq_internal.signal_channel"), 0);
     db.assert_sound();
 }
 
@@ -113,7 +113,7 @@ fn a_time_out_is_an_outcome_that_stays() {
     let options = ", p_options => '{\"step\": \"second\"}'";
     assert_eq!(wait(&mut s, &job, options)["payload"], json!(1));
     assert_eq!(wait(&mut s, &job, ", '0', p_options => '{\"step\": \"third\"}'")["code"], "timed_out");
-    assert_eq!(s.count("agentq.signal_wait") + s.count("agentq.signal_channel"), 0);
+    assert_eq!(s.count("agentq.signal_wait") + s.count("agentq_internal.signal_channel"), 0);
     db.assert_sound();
 }
 
@@ -295,7 +295,7 @@ fn every_signal_is_taken_once_when_many_send_and_wait() {
     let expected: Vec<i64> = (0..JOBS as i64 / 2).chain((0..JOBS as i64 / 2).map(|n| 1000 + n)).collect();
     assert_eq!(got, expected);
     assert_eq!(s.count("agentq.signal WHERE taken_by IS NULL") + s.count("agentq.signal_wait"), 0);
-    assert_eq!(s.count("agentq.signal_channel"), 0);
+    assert_eq!(s.count("agentq_internal.signal_channel"), 0);
     db.assert_sound();
 }
 
@@ -336,7 +336,7 @@ fn a_signal_is_sent_once_with_a_key_of_its_sender_and_expires() {
     s.shift_clock(8 * 86_400);
     s.call("fn_engine_tick('expire')");
     s.call("fn_engine_tick('clean_flow')");
-    assert_eq!(s.count("agentq.signal") + s.count("agentq.signal_channel"), 0);
+    assert_eq!(s.count("agentq.signal") + s.count("agentq_internal.signal_channel"), 0);
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn a_cancel_is_heard_instead_of_a_sleep_and_a_wait_that_is_over_is_forgotten() {
     wait(&mut s, &job, "");
     expect(&mut s, "cancelled", &format!("fn_job_cancel('{job}')"));
     s.call("fn_engine_tick('clean_flow')");
-    assert_eq!(s.count("agentq.signal_wait") + s.count("agentq.signal_channel"), 0);
+    assert_eq!(s.count("agentq.signal_wait") + s.count("agentq_internal.signal_channel"), 0);
     db.assert_sound();
 }
 
@@ -386,7 +386,10 @@ fn what_makes_no_sense_is_refused() {
     ] {
         refused(&mut s, &sql, code, message, "");
     }
-    assert_eq!(s.count("agentq.signal") + s.count("agentq.signal_channel") + s.count("agentq.job_step"), 0);
+    assert_eq!(
+        s.count("agentq.signal") + s.count("agentq_internal.signal_channel") + s.count("agentq_internal.job_step"),
+        0
+    );
 }
 
 #[test]

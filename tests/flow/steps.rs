@@ -109,7 +109,7 @@ fn whoever_has_lost_the_lease_can_neither_begin_nor_complete() {
     ] {
         expect(&mut s, "lease_lost", &call);
     }
-    assert_eq!(s.count("agentq.job_step"), 1);
+    assert_eq!(s.count("agentq_internal.job_step"), 1);
     // What another attempt has begun, this one has not.
     let sql = format!("SELECT agentq.fn_step_complete('{job}', 'bob', 'a', '1', '{new}')");
     refused(&mut s, &sql, "55000", "has not begun the step \"a\"", "fn_step_begin");
@@ -314,7 +314,7 @@ fn a_checkpoint_is_saved_and_loaded_by_itself() {
     let mut s = db.session();
     let (job, _) = held(&mut s);
     assert_eq!(expect(&mut s, "none", &format!("fn_checkpoint_load('{job}')"))["checkpoint"], json!(null));
-    let until = |s: &mut Session| s.text("SELECT lease_until FROM agentq.job_lease");
+    let until = |s: &mut Session| s.text("SELECT lease_until FROM agentq_internal.job_lease");
     let before = until(&mut s);
     expect(&mut s, "saved", &format!("fn_checkpoint_save('{job}', 'bob', '{{\"step_index\": 1}}')"));
     expect(&mut s, "saved", &format!("fn_checkpoint_save('{job}', 'bob', '{{\"step_index\": 2}}')"));
@@ -426,7 +426,7 @@ fn a_replay_takes_over_the_steps_that_it_is_to_keep() {
     }
     let again = "fn_job_replay('JOB', p_options => '{\"allow_non_idempotent\": true}')".replace("JOB", &job);
     let again = id(&expect(&mut s, "replayed", &again));
-    assert_eq!(s.count(&format!("agentq.job_step WHERE job_id = '{again}'")), 0);
+    assert_eq!(s.count(&format!("agentq_internal.job_step WHERE job_id = '{again}'")), 0);
     db.assert_sound();
 }
 
@@ -485,10 +485,10 @@ fn the_steps_of_a_job_go_after_it() {
     let (job, _) = held(&mut s);
     begin(&mut s, &job, "a", "");
     s.call("fn_engine_tick('clean_flow')");
-    assert_eq!(s.count("agentq.job_step"), 4);
+    assert_eq!(s.count("agentq_internal.job_step"), 4);
     s.call("fn_job_purge('0 s')");
     s.call("fn_engine_tick('clean_flow')");
-    assert_eq!(s.texts("SELECT job_id FROM agentq.job_step"), [job]);
+    assert_eq!(s.texts("SELECT job_id FROM agentq_internal.job_step"), [job]);
 }
 
 /// Runs the next job to its end, step by step, each with its work in one transaction. False: there was none.
@@ -543,14 +543,14 @@ fn workers_that_are_killed_do_the_work_of_each_step_once() {
             // There are always more jobs than the three can hold.
             s.run(
                 "SELECT agentq.fn_job_enqueue('x', p_max_attempts => 1000)
-                 FROM generate_series(1, 6 - (SELECT count(*) FROM agentq.job_ready))",
+                 FROM generate_series(1, 6 - (SELECT count(*) FROM agentq_internal.job_ready))",
             );
             let kill = "(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
                  AND pid <> pg_backend_pid() AND query ~ 'fn_step|ran' ORDER BY random() LIMIT 1) k";
             eventually("somebody is killed", || s.count(kill) == 1);
         }
     });
-    let jobs = s.count("agentq.job_done");
+    let jobs = s.count("agentq_internal.job_done");
     assert_eq!(s.count("ran"), jobs * 4);
     assert_eq!(s.count("(SELECT DISTINCT job, step FROM ran) r"), jobs * 4);
     assert_ne!(s.count("agentq.job_attempt WHERE outcome = 'lease_expired'"), 0, "somebody was killed");

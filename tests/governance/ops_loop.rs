@@ -142,7 +142,7 @@ fn with_the_engine_the_loop_turns_by_itself() {
         number += 1;
         let ((), took) = timed(|| {
             emit(&mut s, "user:request", json!({}), json!({}));
-            eventually("the step is there", || s.count("agentq.job WHERE job_kind = 'noop'") == number);
+            eventually("the step is there", || s.count("agentq_internal.job WHERE job_kind = 'noop'") == number);
         });
         took
     });

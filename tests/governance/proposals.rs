@@ -15,11 +15,11 @@ fn a_proposal_waits_for_a_person_unless_the_policy_lets_it_through() {
     let mut s = db.session();
     let waits = propose(&mut s, "pending", "a", "api", &template(&["noop"]));
     assert_eq!(waits["reason"], "auto_approve is not enabled");
-    assert_eq!((s.count("agentq.job"), status(&mut s, &waits)), (0, "pending".to_owned()));
+    assert_eq!((s.count("agentq_internal.job"), status(&mut s, &waits)), (0, "pending".to_owned()));
     approve_all(&mut s, &["noop", "draft_*"]);
     let through = propose(&mut s, "auto_approved", "b", "api", &template(&["noop", "draft_tweet"]));
     assert!(through["mission_id"].is_string());
-    assert!(s.count("agentq.job") > 0);
+    assert!(s.count("agentq_internal.job") > 0);
     let waits = propose(&mut s, "pending", "c", "api", &template(&["noop", "post"]));
     assert_eq!(waits["reason"], "steps of kind post are not approved by themselves");
     // The same key is the same proposal, whatever it holds.
@@ -238,7 +238,7 @@ fn a_person_approves_or_rejects_once() {
     assert_eq!(s.call(&format!("fn_proposal_approve('{id}')"))["code"], "already_decided");
     let row = "SELECT concat_ws(' ', status, state, decided_by, reason, mission_id) FROM agentq.v_proposal WHERE dedupe_key = 'b'";
     assert_eq!(s.text(row), "rejected rejected ann not now");
-    assert_eq!(s.count("agentq.job"), 1);
+    assert_eq!(s.count("agentq_internal.job"), 1);
     db.assert_sound();
 }
 
@@ -261,7 +261,7 @@ fn of_two_decisions_at_once_one_wins_and_the_other_is_told() {
         let answer = other.join().expect("it answers");
         assert_eq!((answer["code"].clone(), answer["status"].clone()), (json!("already_decided"), json!(told)));
     }
-    assert_eq!(db.session().count("agentq.job"), 1);
+    assert_eq!(db.session().count("agentq_internal.job"), 1);
     db.assert_sound();
 }
 
@@ -460,7 +460,10 @@ fn an_approval_that_is_rolled_back_starts_nothing() {
     s.run("BEGIN");
     expect(&mut s, "approved", &format!("fn_proposal_approve('{id}')"));
     s.run("ROLLBACK");
-    assert_eq!((s.count("agentq.job"), s.text("SELECT status FROM agentq.v_proposal")), (0, "pending".to_owned()));
+    assert_eq!(
+        (s.count("agentq_internal.job"), s.text("SELECT status FROM agentq.v_proposal")),
+        (0, "pending".to_owned())
+    );
     expect(&mut s, "approved", &format!("fn_proposal_approve('{id}')"));
     db.assert_sound();
 }

@@ -150,7 +150,7 @@ fn a_broken_template_stops_no_other() {
     let found = reactions(&mut s);
     assert!(found[0].starts_with("broken failed ") && found[0].contains("steps[0].kind"), "{found:?}");
     assert_eq!(&found[1..], ["good done", "broken done", "good done"]);
-    assert_eq!(s.count("agentq.job"), 3);
+    assert_eq!(s.count("agentq_internal.job"), 3);
     db.assert_sound();
 }
 
@@ -267,7 +267,7 @@ fn events_that_were_dropped_are_passed_over_in_steps() {
         s.call("fn_engine_tick('react')");
     }
     assert_eq!(s.count("agentq.reaction WHERE pattern = 'all'"), 1);
-    assert_eq!(s.text(cursor), s.text("SELECT last_seq FROM agentq.event_seal"));
+    assert_eq!(s.text(cursor), s.text("SELECT last_seq FROM agentq_internal.event_seal"));
 }
 
 #[test]

@@ -88,8 +88,10 @@ impl World {
         s.run("SELECT agentq.fn_job_enqueue(k) FROM unnest(ARRAY['a', 'b', 'k']) k, generate_series(1, 4)");
         s.run(&format!("SELECT agentq.fn_job_claim_batch('{OWNER}', 6)"));
         // Some have ended, so that all that is about finished jobs has something to do.
-        s.run("SELECT agentq.fn_job_ack(job_id, lease_owner) FROM (SELECT job_id, lease_owner FROM agentq.job_lease ORDER BY job_id LIMIT 2) l");
-        let rows = s.0.query("SELECT job_id::text, lease_owner, lease_token::text FROM agentq.job_lease LIMIT 40", &[]);
+        s.run("SELECT agentq.fn_job_ack(job_id, lease_owner) FROM (SELECT job_id, lease_owner FROM agentq_internal.job_lease ORDER BY job_id LIMIT 2) l");
+        let rows = s
+            .0
+            .query("SELECT job_id::text, lease_owner, lease_token::text FROM agentq_internal.job_lease LIMIT 40", &[]);
         let rows = rows.expect("leases can be read");
         self.held = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
         let (mut ids, mut names): (BTreeMap<String, Vec<String>>, BTreeMap<String, Vec<String>>) = Default::default();

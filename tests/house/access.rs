@@ -328,7 +328,7 @@ fn no_level_makes_or_drops_anything_or_moves_the_clock() {
     for statement in [
         "CREATE TABLE agentq.mine ()",
         "CREATE FUNCTION agentq.fn_mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-        "DROP TABLE agentq.job",
+        "DROP TABLE agentq_internal.job",
         "DROP EXTENSION agentq",
         "ALTER EXTENSION agentq UPDATE",
         "ALTER FUNCTION agentq.fn_version() SECURITY DEFINER",

@@ -84,7 +84,9 @@ fn a_level_or_role_that_is_not_there_is_refused_with_a_hint() {
 fn role_names_are_never_taken_for_sql() {
     let db = database();
     let mut owner = db.session();
-    for name in ["two words", "with \"quotes\"", "it's", "Mixed.Case", "x; DROP TABLE agentq.job", "%I %s", "select"] {
+    for name in
+        ["two words", "with \"quotes\"", "it's", "Mixed.Case", "x; DROP TABLE agentq_internal.job", "%I %s", "select"]
+    {
         let role = format!("{name} {}", db.name);
         owner.run(&format!("CREATE ROLE \"{}\" LOGIN", role.replace('"', "\"\"")));
         assert_eq!(access(&mut owner, "grant", &role, "worker")["role"], role.as_str());
@@ -95,7 +97,7 @@ fn role_names_are_never_taken_for_sql() {
         access(&mut owner, "revoke", &role, "worker");
         assert_eq!(s.fails("SELECT agentq.fn_job_claim('w')").code, "42501", "{role}");
     }
-    assert_eq!(owner.count("agentq.job"), 0, "the table is there");
+    assert_eq!(owner.count("agentq_internal.job"), 0, "the table is there");
 }
 
 #[test]

@@ -459,14 +459,14 @@ fn no_object_of_a_users_can_be_tied_to_the_storage() {
         "CREATE SCHEMA evil; CREATE FUNCTION evil.spring() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
     );
     for statement in [
-        "CREATE TABLE evil.child () INHERITS (agentq.job_ready)",
-        "CREATE TABLE evil.child (job_id uuid REFERENCES agentq.job)",
-        "CREATE TRIGGER spring BEFORE INSERT ON agentq.job EXECUTE FUNCTION evil.spring()",
+        "CREATE TABLE evil.child () INHERITS (agentq_internal.job_ready)",
+        "CREATE TABLE evil.child (job_id uuid REFERENCES agentq_internal.job)",
+        "CREATE TRIGGER spring BEFORE INSERT ON agentq_internal.job EXECUTE FUNCTION evil.spring()",
         "CREATE TRIGGER spring INSTEAD OF INSERT ON agentq.job_queue FOR EACH ROW EXECUTE FUNCTION evil.spring()",
         "CREATE RULE spring AS ON INSERT TO agentq.job_queue DO ALSO NOTHING",
-        "CREATE STATISTICS evil.more ON job_id, queue_id FROM agentq.job",
-        "CREATE INDEX spring ON agentq.job (evil.spring())",
-        "CREATE POLICY spring ON agentq.job USING (true)",
+        "CREATE STATISTICS evil.more ON job_id, queue_id FROM agentq_internal.job",
+        "CREATE INDEX spring ON agentq_internal.job (evil.spring())",
+        "CREATE POLICY spring ON agentq_internal.job USING (true)",
     ] {
         assert_eq!(s.fails(statement).code, "42501", "{statement}");
     }

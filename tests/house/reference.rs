@@ -184,7 +184,7 @@ fn write_settings(s: &mut Session, lines: &mut Vec<String>) {
     lines.extend([String::new(), "## Settings in the table config".to_owned(), String::new()]);
     lines.push("Read with [fn_config_get](#fn_config_get), changed with [fn_config_set](#fn_config_set).".to_owned());
     let keys: Vec<[String; 3]> =
-        rows(s, "SELECT key, value, description FROM agentq.fn_config_defaults() ORDER BY key COLLATE \"C\"");
+        rows(s, "SELECT key, value, description FROM agentq_internal.fn_config_defaults() ORDER BY key COLLATE \"C\"");
     let keys: Vec<_> = keys
         .iter()
         .map(|[key, default, description]| row(&[&code(key), &accepted(s, key), &code(default), description]))

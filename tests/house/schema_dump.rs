@@ -16,13 +16,16 @@ fn the_description_sees_every_kind_of_change() {
     let before = describe(&mut s);
     for (change, seen) in [
         ("ALTER TABLE agentq.queue ADD COLUMN colour text", "+ column agentq.queue 013 colour text"),
-        ("ALTER TABLE agentq.job ALTER COLUMN attempts SET DEFAULT 1", "default 1"),
-        ("ALTER TABLE agentq.job ALTER COLUMN actor DROP NOT NULL", "+ column agentq.job 013 actor"),
-        ("ALTER TABLE agentq.job_lease SET (fillfactor = 71)", "fillfactor=71"),
-        ("ALTER DOMAIN agentq.job_payload SET NOT NULL", "+ type agentq.job_payload"),
-        ("ALTER DOMAIN agentq.job_payload ADD CHECK (true)", "+ constraint agentq.job_payload"),
+        ("ALTER TABLE agentq_internal.job ALTER COLUMN attempts SET DEFAULT 1", "default 1"),
+        ("ALTER TABLE agentq_internal.job ALTER COLUMN actor DROP NOT NULL", "+ column agentq_internal.job 013 actor"),
+        ("ALTER TABLE agentq_internal.job_lease SET (fillfactor = 71)", "fillfactor=71"),
+        ("ALTER DOMAIN agentq_internal.job_payload SET NOT NULL", "+ type agentq_internal.job_payload"),
+        ("ALTER DOMAIN agentq_internal.job_payload ADD CHECK (true)", "+ constraint agentq_internal.job_payload"),
         ("ALTER TABLE agentq.queue DROP CONSTRAINT queue_lease_check", "- constraint agentq.queue queue_lease_check"),
-        ("DROP INDEX agentq.job_ready_kind_idx", "- index agentq.job_ready CREATE INDEX job_ready_kind_idx"),
+        (
+            "DROP INDEX agentq_internal.job_ready_kind_idx",
+            "- index agentq_internal.job_ready CREATE INDEX job_ready_kind_idx",
+        ),
         ("ALTER VIEW agentq.v_job_queue_backlog SET (security_barrier)", "security_barrier=true"),
         ("ALTER VIEW agentq.job_queue ALTER COLUMN queue DROP DEFAULT", "- column agentq.job_queue 022 queue"),
         ("ALTER FUNCTION agentq.fn_job_ack SECURITY INVOKER", "security invoker"),
@@ -33,7 +36,7 @@ fn the_description_sees_every_kind_of_change() {
         ("GRANT SELECT ON agentq.queue TO PUBLIC", "+ acl relation agentq.queue PUBLIC=SELECT"),
         ("GRANT EXECUTE ON FUNCTION agentq.fn_job_ack TO PUBLIC", "PUBLIC=EXECUTE"),
         ("ALTER SEQUENCE agentq.queue_queue_id_seq CACHE 5", "cache 5"),
-        ("ALTER EXTENSION agentq DROP TABLE agentq.job_checkpoint", "- dumped agentq.job_checkpoint"),
+        ("ALTER EXTENSION agentq DROP TABLE agentq_internal.job_checkpoint", "- dumped agentq_internal.job_checkpoint"),
         ("DELETE FROM agentq.access_rule WHERE object = 'fn_job_ack'", "- access worker EXECUTE fn_job_ack"),
     ] {
         s.run(&format!("BEGIN; {change}"));

@@ -69,7 +69,7 @@ fn nothing_is_for_everybody() {
     assert_eq!(s.call("fn_engine_tick()")["failed"], 0);
     assert!(s.count("pg_class WHERE relnamespace = 'agentq'::regnamespace") > before, "no partition was made");
     assert_eq!(public_privileges(&mut s), Vec::<String>::new());
-    s.run("GRANT SELECT ON agentq.job_done TO PUBLIC; GRANT EXECUTE ON FUNCTION agentq.fn_version TO PUBLIC");
+    s.run("GRANT SELECT ON agentq_internal.job_done TO PUBLIC; GRANT EXECUTE ON FUNCTION agentq.fn_version TO PUBLIC");
     assert_eq!(public_privileges(&mut s).len(), 2, "the test would see it");
 }
 

@@ -191,15 +191,15 @@ fn no_level_changes_the_extension_its_schema_or_its_functions() {
         "ALTER FUNCTION agentq.fn_config_set DEPENDS ON EXTENSION plpgsql",
         "COMMENT ON FUNCTION agentq.fn_version() IS ''",
         "DROP FUNCTION agentq.fn_version()",
-        "ALTER DOMAIN agentq.job_payload DROP CONSTRAINT job_payload_check",
-        "ALTER DOMAIN agentq.job_name OWNER TO CURRENT_USER",
-        "DROP DOMAIN agentq.job_name CASCADE",
+        "ALTER DOMAIN agentq_internal.job_payload DROP CONSTRAINT job_payload_check",
+        "ALTER DOMAIN agentq_internal.job_name OWNER TO CURRENT_USER",
+        "DROP DOMAIN agentq_internal.job_name CASCADE",
         "CREATE CAST (agentq.job_queue AS json) WITH INOUT AS IMPLICIT",
         "SELECT lo_import('/etc/passwd')",
         "SELECT pg_read_file('postgresql.conf')",
         "SELECT * FROM pg_shmem_allocations",
         "SELECT * FROM pg_authid",
-        "SELECT pg_extension_config_dump('agentq.job', '')",
+        "SELECT pg_extension_config_dump('agentq_internal.job', '')",
     ] {
         let error = s.0.simple_query(statement).err();
         let code = error.as_ref().and_then(|error| error.code().map(|code| code.code().to_owned()));
@@ -215,10 +215,10 @@ fn no_level_changes_the_extension_its_schema_or_its_functions() {
     let before = owner.text(rights);
     s.run("GRANT ALL ON FUNCTION agentq.fn_job_claim, agentq.fn_config_set TO PUBLIC");
     s.run("REVOKE ALL ON FUNCTION agentq.fn_job_claim FROM postgres");
-    s.run("VACUUM agentq.job");
-    s.run("ANALYZE agentq.job_lease");
+    s.run("VACUUM agentq_internal.job");
+    s.run("ANALYZE agentq_internal.job_lease");
     assert_eq!(owner.text(rights), before);
-    let give = format!("GRANT ALL ON agentq.job TO \"{role}\"");
+    let give = format!("GRANT ALL ON agentq_internal.job TO \"{role}\"");
     assert_eq!(s.fails(&give).code, "42501");
 }
 
@@ -340,5 +340,5 @@ fn a_caller_cannot_say_who_is_told_of_the_end_of_a_job() {
     let batch = s.call(r#"fn_job_enqueue_batch('[{"job_kind": "a", "on_end": "mission:x"}]')"#);
     assert_eq!(batch["created"], 0, "{batch}");
     assert_eq!(s.fails("UPDATE agentq.job_queue SET on_end = 'mission:x'").code, "42703");
-    assert_eq!(db.session().count("agentq.job WHERE on_end IS NOT NULL"), 0);
+    assert_eq!(db.session().count("agentq_internal.job WHERE on_end IS NOT NULL"), 0);
 }

@@ -4,7 +4,7 @@ use agentq_tests::{Session, Value, database, id, until_someone_waits};
 
 /// Opens a transaction and takes its snapshot.
 fn look(session: &mut Session, level: &str) {
-    session.run(&format!("BEGIN ISOLATION LEVEL {level}; SELECT count(*) FROM agentq.job"));
+    session.run(&format!("BEGIN ISOLATION LEVEL {level}; SELECT count(*) FROM agentq_internal.job"));
 }
 
 #[test]

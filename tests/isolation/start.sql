@@ -56,18 +56,18 @@ CREATE FUNCTION iso.look(p_number text, p_job uuid, p_head uuid) RETURNS text LA
         SELECT concat_ws(' ', iso.who(job_id, p_job, p_head), state, 'attempts', attempts, 'priority', priority,
                    lease_owner, CASE WHEN scheduled_at > agentq.fn_clock_now() THEN 'later' END) AS line
         FROM agentq.job_queue
-        UNION ALL SELECT 'parked ' || iso.who(job_id, p_job, p_head) FROM agentq.job
-                  WHERE parked IS NOT NULL AND job_id NOT IN (SELECT job_id FROM agentq.job_done)
+        UNION ALL SELECT 'parked ' || iso.who(job_id, p_job, p_head) FROM agentq_internal.job
+                  WHERE parked IS NOT NULL AND job_id NOT IN (SELECT job_id FROM agentq_internal.job_done)
         UNION ALL SELECT concat_ws(' ', 'lease', CASE WHEN cancel_reason IS NOT NULL THEN 'to cancel' END,
-                   CASE WHEN lease_until < agentq.fn_clock_now() THEN 'expired' END) FROM agentq.job_lease
-        UNION ALL SELECT 'ended ' || outcome FROM agentq.job_attempt_log
-        UNION ALL SELECT concat_ws(' ', 'key', left(idempotency_key, 1), iso.who(job_id, p_job, p_head)) FROM agentq.job_key
-        UNION ALL SELECT 'first of its order ' || iso.who(job_id, p_job, p_head) FROM agentq.job_order
+                   CASE WHEN lease_until < agentq.fn_clock_now() THEN 'expired' END) FROM agentq_internal.job_lease
+        UNION ALL SELECT 'ended ' || outcome FROM agentq_internal.job_attempt_log
+        UNION ALL SELECT concat_ws(' ', 'key', left(idempotency_key, 1), iso.who(job_id, p_job, p_head)) FROM agentq_internal.job_key
+        UNION ALL SELECT 'first of its order ' || iso.who(job_id, p_job, p_head) FROM agentq_internal.job_order
         UNION ALL SELECT concat_ws(' ', 'letter', iso.who(job_id, p_job, p_head), triage_status,
                    CASE WHEN redriven_as IS NOT NULL THEN 'redriven' END) FROM agentq.job_dead_letter
-        UNION ALL SELECT 'checkpoint ' || checkpoint::text FROM agentq.job_checkpoint
+        UNION ALL SELECT 'checkpoint ' || checkpoint::text FROM agentq_internal.job_checkpoint
         UNION ALL SELECT concat_ws(' ', 'step', CASE WHEN kind = 'step' THEN name ELSE kind END, position, status, attempts)
-                  FROM agentq.job_step
+                  FROM agentq_internal.job_step
         UNION ALL SELECT concat_ws(' ', 'action', status, attempts) FROM agentq.action
         UNION ALL SELECT concat_ws(' ', 'signal', CASE WHEN taken_by IS NULL THEN 'kept' ELSE 'taken' END) FROM agentq.signal
         UNION ALL SELECT 'wait' FROM agentq.signal_wait
@@ -78,21 +78,21 @@ $$;
 -- One schedule leaves nothing for the next.
 CREATE FUNCTION iso.clear() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    DELETE FROM agentq.job;
-    DELETE FROM agentq.job_ready;
-    DELETE FROM agentq.job_waiting;
-    DELETE FROM agentq.job_line;
-    DELETE FROM agentq.job_lease;
-    DELETE FROM agentq.job_done;
-    DELETE FROM agentq.job_attempt_log;
-    DELETE FROM agentq.job_key;
-    DELETE FROM agentq.job_order;
-    DELETE FROM agentq.job_deadline;
-    DELETE FROM agentq.job_checkpoint;
+    DELETE FROM agentq_internal.job;
+    DELETE FROM agentq_internal.job_ready;
+    DELETE FROM agentq_internal.job_waiting;
+    DELETE FROM agentq_internal.job_line;
+    DELETE FROM agentq_internal.job_lease;
+    DELETE FROM agentq_internal.job_done;
+    DELETE FROM agentq_internal.job_attempt_log;
+    DELETE FROM agentq_internal.job_key;
+    DELETE FROM agentq_internal.job_order;
+    DELETE FROM agentq_internal.job_deadline;
+    DELETE FROM agentq_internal.job_checkpoint;
     DELETE FROM agentq.job_dead_letter;
-    DELETE FROM agentq.job_step;
+    DELETE FROM agentq_internal.job_step;
     DELETE FROM agentq.action;
     DELETE FROM agentq.signal;
     DELETE FROM agentq.signal_wait;
-    DELETE FROM agentq.signal_channel;
+    DELETE FROM agentq_internal.signal_channel;
 END $$;

@@ -121,7 +121,7 @@ fn at_serializable_workers_that_commit_each_call_finish_every_job_by_calling_aga
         scope.spawn(|| work(&mut one, "one"));
         work(&mut two, "two");
     });
-    assert_eq!(one.count("agentq.job_done"), 40);
+    assert_eq!(one.count("agentq_internal.job_done"), 40);
     db.assert_sound();
 }
 

@@ -153,7 +153,7 @@ fn each_reason_for_a_refusal_is_told() {
         assert!(told.contains(reason), "{job}: {told}");
         assert!(!text(&answer["jobs"][index], "hint").is_empty());
     }
-    assert_eq!(s.count("agentq.job"), 0);
+    assert_eq!(s.count("agentq_internal.job"), 0);
     // The session is none the worse for it.
     assert_eq!(enqueue(&mut s, &json!([{"job_kind": "x"}]))["created"], json!(1));
     db.assert_sound();

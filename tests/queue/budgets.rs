@@ -28,7 +28,7 @@ fn state(s: &mut Session, unit: &str) -> String {
 fn assert_counted(s: &mut Session) {
     let wrong = s.texts(
         "SELECT concat_ws(' ', limit_key, unit, used, reserved, c) FROM agentq.v_budget
-         CROSS JOIN LATERAL agentq.fn_limit_counted(concat_ws(':', 'budget', unit, period, period_start, limit_key)) AS c
+         CROSS JOIN LATERAL agentq_internal.fn_limit_counted(concat_ws(':', 'budget', unit, period, period_start, limit_key)) AS c
          WHERE is_current AND rule IS NOT NULL AND c <> (used + reserved) * 1000000",
     );
     assert!(wrong.is_empty(), "tables and counts differ: {wrong:?}");
@@ -62,9 +62,9 @@ fn what_is_reserved_is_settled_with_the_real_use() {
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[2]));
     assert_eq!(state(&mut s, "usd"), "2.15 0.4 -1.55");
     // The engine adds up what was spent, and nothing changes.
-    assert!(s.count("agentq.budget_spent") > 0);
+    assert!(s.count("agentq_internal.budget_spent") > 0);
     s.call("fn_engine_tick('tend_limits')");
-    assert_eq!(s.count("agentq.budget_spent"), 0);
+    assert_eq!(s.count("agentq_internal.budget_spent"), 0);
     assert_eq!(state(&mut s, "usd"), "2.15 0.4 -1.55");
     assert_counted(&mut s);
     expect(&mut s, "lease_lost", &format!("fn_job_usage('{}', 'bob', '{{\"usd\": 2}}')", jobs[2]));
@@ -228,7 +228,7 @@ fn a_claim_with_an_old_snapshot_keeps_to_the_budgets_of_now() {
     let db = database();
     let (mut s, mut old) = (db.session(), db.session());
     enqueue(&mut s, "{\"usd\": 5}", 1);
-    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.job");
+    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq_internal.job");
     budget(&mut s, "tenant:1", "usd", "day", "{\"amount\": 4.5}");
     assert_eq!(old.claim("ann")["code"], "empty");
     old.run("COMMIT");
@@ -259,8 +259,8 @@ fn counters_of_past_periods_make_room() {
     let job = enqueue(&mut s, "{\"usd\": 2}", 1).remove(0);
     claimed(&mut s, "bob");
     expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
-    let counter = s.text("SELECT counter FROM agentq.budget_spent");
-    let counted = |s: &mut Session| s.text(&format!("SELECT agentq.fn_limit_counted('{counter}')::text"));
+    let counter = s.text("SELECT counter FROM agentq_internal.budget_spent");
+    let counted = |s: &mut Session| s.text(&format!("SELECT agentq_internal.fn_limit_counted('{counter}')::text"));
     s.call("fn_engine_tick('tend_limits')");
     assert_eq!(counted(&mut s), "2000000");
     s.shift_clock(3_600);
@@ -288,7 +288,7 @@ fn sixteen_claimers_never_reserve_more_than_there_is() {
                         continue;
                     }
                     let job = id(&answer);
-                    let held = s.count("agentq.job_lease") as usize;
+                    let held = s.count("agentq_internal.job_lease") as usize;
                     most.fetch_max(held, SeqCst);
                     // It cost nothing in the end.
                     s.call(&format!("fn_job_usage('{job}', 'w{number}', '{{\"usd\": 0}}')"));

@@ -105,7 +105,7 @@ fn without_preloading_everything_works_all_the_same() {
     assert_eq!(id(&claimed(&mut other, "bob")), jobs[1]);
     s.run("ROLLBACK");
     assert_eq!(id(&claimed(&mut other, "bob")), jobs[0]);
-    assert_eq!(s.count(&format!("agentq.job WHERE job_id = '{late}'")), 0);
+    assert_eq!(s.count(&format!("agentq_internal.job WHERE job_id = '{late}'")), 0);
     s.run("BEGIN");
     let prepared = s.enqueue("prepared");
     s.run("PREPARE TRANSACTION 'p'");

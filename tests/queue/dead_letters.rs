@@ -163,7 +163,7 @@ fn a_purge_takes_only_what_finished_long_enough_ago() {
     let left = "SELECT job_kind FROM agentq.job_queue ORDER BY job_kind";
     assert_eq!(s.texts(left), ["leased", "queued", "retried", "scheduled", "young"]);
     // What belonged to them has gone with them.
-    assert_eq!(s.count("agentq.job_checkpoint"), 0);
+    assert_eq!(s.count("agentq_internal.job_checkpoint"), 0);
     assert_eq!(s.count("agentq.job_attempt"), 2);
     let failure = s.fails(&format!("SELECT agentq.fn_job_get('{}')", old[0]));
     assert_eq!(failure.code, "P0002");
@@ -182,7 +182,7 @@ fn a_purge_stops_at_its_limit_and_says_that_there_is_more() {
         let answer = expect(&mut s, "purged", "fn_job_purge('0 s', 10)");
         assert_eq!((answer["purged"].clone(), answer["more"].clone()), (json!(purged), json!(more)));
     }
-    assert_eq!(s.count("agentq.job"), 0);
+    assert_eq!(s.count("agentq_internal.job"), 0);
     db.assert_sound();
 }
 
@@ -228,6 +228,6 @@ fn two_purges_at_the_same_time_share_the_work() {
     assert_eq!(first.call("fn_job_purge('0', 4)")["purged"], json!(4));
     assert_eq!(second.call("fn_job_purge('0', 100)")["purged"], json!(6));
     first.run("COMMIT");
-    assert_eq!(first.count("agentq.job"), 0);
+    assert_eq!(first.count("agentq_internal.job"), 0);
     db.assert_sound();
 }

@@ -72,7 +72,7 @@ fn the_engine_gives_up_what_is_late() {
     assert_eq!(letter(&mut s, &held), "deadline finish_deadline_missed agentq");
     expect(&mut s, "lease_lost", &format!("fn_job_ack('{held}', 'bob')"));
     assert_eq!(s.state(&finished), "succeeded");
-    assert_eq!(s.count("agentq.job_deadline"), 0);
+    assert_eq!(s.count("agentq_internal.job_deadline"), 0);
     db.assert_sound();
 }
 
@@ -85,7 +85,7 @@ fn deadlines_of_a_batch_are_kept_too() {
             {"job_kind": "a", "start_by": "2000-01-02", "finish_by": "2000-01-01"}]')"#,
     );
     assert_eq!((batch["created"].clone(), batch["refused"].clone()), (json!(1), json!(1)));
-    assert_eq!(s.texts("SELECT what FROM agentq.job_deadline ORDER BY deadline_at"), ["start", "finish"]);
+    assert_eq!(s.texts("SELECT what FROM agentq_internal.job_deadline ORDER BY deadline_at"), ["start", "finish"]);
     let job = id(&batch["jobs"][0]);
     let found = s.call(&format!("fn_job_get('{job}')"));
     assert_eq!(found["job"]["start_by"].as_str().map(|at| &at[..10]), Some("2100-01-01"));
@@ -122,11 +122,11 @@ fn nobody_waits_for_a_job_that_another_session_has_in_hand() {
     s.run("SET lock_timeout = '20s'");
     assert_eq!(s.call("fn_engine_tick('enforce_deadlines')")["failed"], json!(0));
     assert_eq!(s.state(&other), "dead_letter");
-    assert_eq!(s.count("agentq.job_deadline"), 1);
+    assert_eq!(s.count("agentq_internal.job_deadline"), 1);
     // Its deadline is not forgotten.
     open.run("COMMIT");
     s.call("fn_engine_tick('enforce_deadlines')");
     assert_eq!(s.state(&claimed_late), "dead_letter");
-    assert_eq!(s.count("agentq.job_deadline"), 0);
+    assert_eq!(s.count("agentq_internal.job_deadline"), 0);
     db.assert_sound();
 }

@@ -22,7 +22,7 @@ fn tenants(s: &mut Session, count: usize) -> Vec<String> {
     for _ in 0..count {
         let job = id(&claimed(s, "bob"));
         let sql = format!(
-            "SELECT coalesce(replace(fairness_key, 'tenant:', ''), '-') FROM agentq.job WHERE job_id = '{job}'"
+            "SELECT coalesce(replace(fairness_key, 'tenant:', ''), '-') FROM agentq_internal.job WHERE job_id = '{job}'"
         );
         found.push(s.text(&sql));
     }
@@ -69,7 +69,10 @@ fn a_weight_gives_a_larger_share() {
     let ids: Vec<&str> =
         batch["jobs"].as_array().expect("jobs").iter().filter_map(|job| job["job_id"].as_str()).collect();
     let list = ids.join("','");
-    assert_eq!(s.count(&format!("agentq.job WHERE fairness_key = 'tenant:gold' AND job_id IN ('{list}')")), 30);
+    assert_eq!(
+        s.count(&format!("agentq_internal.job WHERE fairness_key = 'tenant:gold' AND job_id IN ('{list}')")),
+        30
+    );
     db.assert_sound();
 }
 
@@ -117,11 +120,11 @@ fn every_way_back_leads_into_the_lane() {
     let db = database();
     let mut s = db.session();
     let option = "p_options => '{\"fairness_key\": \"tenant:a\", \"ordering_key\": \"k\"}'";
-    let lane = |s: &mut Session| s.count("agentq.job_line WHERE line LIKE 'fair:%|tenant:a'");
+    let lane = |s: &mut Session| s.count("agentq_internal.job_line WHERE line LIKE 'fair:%|tenant:a'");
     s.call("fn_config_set('queue.retry.backoff_base_sec', '1')");
     let job = id(&s.call(&format!("fn_job_enqueue('a', {option})")));
     let second = id(&s.call(&format!("fn_job_enqueue('a', {option})")));
-    assert_eq!((lane(&mut s), s.count("agentq.job_ready")), (1, 0));
+    assert_eq!((lane(&mut s), s.count("agentq_internal.job_ready")), (1, 0));
     for end in [
         "fn_job_release('JOB', 'bob')",
         "fn_job_fail_or_retry('JOB', 'bob', 'boom')",
@@ -132,7 +135,7 @@ fn every_way_back_leads_into_the_lane() {
         s.call(&end.replace("JOB", &job));
         s.shift_clock(5);
         s.call("fn_engine_tick('promote_due')");
-        assert_eq!((lane(&mut s), s.count("agentq.job_ready")), (1, 0), "{end}");
+        assert_eq!((lane(&mut s), s.count("agentq_internal.job_ready")), (1, 0), "{end}");
         s.shift_clock(0);
     }
     // Changed, expired, and behind the head of its ordering key.
@@ -145,12 +148,12 @@ fn every_way_back_leads_into_the_lane() {
     assert_eq!(lane(&mut s), 1);
     assert_eq!(id(&claimed(&mut s, "bob")), job);
     expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
-    assert_eq!((lane(&mut s), s.count("agentq.job_ready")), (1, 0));
+    assert_eq!((lane(&mut s), s.count("agentq_internal.job_ready")), (1, 0));
     assert_eq!(id(&claimed(&mut s, "bob")), second);
     s.call(&format!("fn_job_move_to_dead_letter('{second}', 'no')"));
     let letter = s.text("SELECT dead_letter_id::text FROM agentq.job_dead_letter");
     s.call(&format!("fn_dead_letter_redrive('{letter}')"));
-    assert_eq!((lane(&mut s), s.count("agentq.job_ready")), (1, 0));
+    assert_eq!((lane(&mut s), s.count("agentq_internal.job_ready")), (1, 0));
     db.assert_sound();
 }
 
@@ -164,8 +167,8 @@ fn a_limit_of_the_fairness_key_holds_and_holds_up_nobody_else() {
     assert_eq!(counted(&tenants(&mut s, 4)), BTreeMap::from([("a", 2), ("b", 2)]));
     assert_eq!(s.claim("bob")["code"], "empty");
     // Its jobs were left where they are.
-    assert_eq!(s.count("agentq.job_line WHERE line NOT LIKE 'fair:%'"), 0);
-    let held = s.text("SELECT l.job_id::text FROM agentq.job_lease l JOIN agentq.job j USING (job_id) WHERE j.fairness_key = 'tenant:b' LIMIT 1");
+    assert_eq!(s.count("agentq_internal.job_line WHERE line NOT LIKE 'fair:%'"), 0);
+    let held = s.text("SELECT l.job_id::text FROM agentq_internal.job_lease l JOIN agentq_internal.job j USING (job_id) WHERE j.fairness_key = 'tenant:b' LIMIT 1");
     expect(&mut s, "succeeded", &format!("fn_job_ack('{held}', 'bob')"));
     assert_eq!(tenants(&mut s, 1), ["b"]);
     db.assert_sound();
@@ -218,7 +221,7 @@ fn jobs_in_lanes_that_a_rule_lets_go_are_counted_once() {
     }
     claimed(&mut s, "bob");
     assert_eq!(s.claim("bob")["code"], "empty");
-    assert_eq!(s.count("agentq.job_line WHERE line = 'provider:x'"), 3);
+    assert_eq!(s.count("agentq_internal.job_line WHERE line = 'provider:x'"), 3);
     // Two changes in one transaction: what the first has let go does not stand in the way of the second.
     s.run("BEGIN");
     s.call("fn_limit_remove('provider:x')");
@@ -251,11 +254,11 @@ fn turns_are_taken_by_eight_workers_at_once_and_nothing_is_lost() {
             });
         }
     });
-    assert_eq!(s.count("agentq.job_done"), 2_090);
+    assert_eq!(s.count("agentq_internal.job_done"), 2_090);
     // How many jobs had been begun when the last of the small ones was.
     let rank = s.text(
         "SELECT max(n)::text FROM (SELECT row_number() OVER (ORDER BY d.picked_at) AS n, j.fairness_key
-         FROM agentq.job_done d JOIN agentq.job j USING (job_id)) r WHERE fairness_key LIKE 'tenant:small%'",
+         FROM agentq_internal.job_done d JOIN agentq_internal.job j USING (job_id)) r WHERE fairness_key LIKE 'tenant:small%'",
     );
     let rank: usize = rank.parse().expect("a number");
     // About a hundred where turns are taken, two thousand where they are not.
@@ -341,9 +344,12 @@ fn those_without_a_key_have_one_turn_also_when_many_claim_at_once() {
     });
     // One of 201 turns is theirs, until the tenants are through.
     let without_key = s.count(
-        "agentq.job_lease l JOIN agentq.job j USING (job_id) WHERE j.source_ref IS NULL AND l.picked_at <= (
-             SELECT max(l.picked_at) FROM agentq.job_lease l JOIN agentq.job t USING (job_id) WHERE t.source_ref = 't')",
+        "agentq_internal.job_lease l JOIN agentq_internal.job j USING (job_id) WHERE j.source_ref IS NULL AND l.picked_at <= (
+             SELECT max(l.picked_at) FROM agentq_internal.job_lease l JOIN agentq_internal.job t USING (job_id) WHERE t.source_ref = 't')",
     );
     assert!((3..=40).contains(&without_key), "{without_key} instead of about 5");
-    assert_eq!(s.count("agentq.job_lease JOIN agentq.job USING (job_id) WHERE source_ref = 't'"), 1000);
+    assert_eq!(
+        s.count("agentq_internal.job_lease JOIN agentq_internal.job USING (job_id) WHERE source_ref = 't'"),
+        1000
+    );
 }

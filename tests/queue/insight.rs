@@ -143,7 +143,7 @@ fn pressure_rises_with_slots_taken_and_jobs_waiting() {
     assert_eq!((status["level"].clone(), status["global_utilization"].clone()), (json!("elevated"), json!(80.0)));
     s.call("fn_job_claim_batch('bob', 9)");
     assert_eq!(level(&mut s), "critical");
-    s.call("fn_job_ack_batch('bob', (SELECT jsonb_agg(job_id) FROM agentq.job_lease))");
+    s.call("fn_job_ack_batch('bob', (SELECT jsonb_agg(job_id) FROM agentq_internal.job_lease))");
     assert_eq!(level(&mut s), "normal");
     enqueue_all(&mut s, &["x"; 51], "");
     assert_eq!(level(&mut s), "elevated");
@@ -233,7 +233,7 @@ fn work_is_let_in_up_to_a_bound() {
     expect(&mut s, "duplicate", "fn_job_enqueue('x', 'key')");
     let batch = s.call("fn_job_enqueue_batch('[{\"job_kind\": \"x\"}]')");
     assert_eq!((batch["created"].clone(), batch["refused"].clone()), (json!(0), json!(1)));
-    assert_eq!(s.count("agentq.job"), 3);
+    assert_eq!(s.count("agentq_internal.job"), 3);
     // What was claimed does not wait any more, as a new session sees at once.
     claimed(&mut s, "bob");
     expect(&mut db.session(), "enqueued", "fn_job_enqueue('x')");

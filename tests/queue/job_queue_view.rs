@@ -258,10 +258,10 @@ fn the_rules_of_a_job_hold_for_direct_writes_to_its_table() {
     .into();
     broken.extend(crate::bad_input::DENIED_KEYS.map(|key| format!("payload_json = '{{\"{key}\": 1}}'")));
     for set in broken {
-        refused(&mut s, &format!("UPDATE agentq.job SET {set}"), CHECK.0, CHECK.1, "");
+        refused(&mut s, &format!("UPDATE agentq_internal.job SET {set}"), CHECK.0, CHECK.1, "");
     }
     for column in ["job_kind", "actor", "priority", "attempts", "max_attempts", "scheduled_at", "payload_json"] {
-        refused(&mut s, &format!("UPDATE agentq.job SET {column} = NULL"), "23502", "null", "");
+        refused(&mut s, &format!("UPDATE agentq_internal.job SET {column} = NULL"), "23502", "null", "");
     }
 }
 
@@ -276,8 +276,8 @@ fn the_rules_of_every_other_table_hold_for_direct_writes_too() {
     s.call(&format!("fn_job_move_to_dead_letter('{letter}', 'hopeless')"));
     s.call("fn_queue_heartbeat_tick('w', 'Agent')");
     for statement in [
-        "UPDATE agentq.job_lease SET lease_owner = ' '",
-        "UPDATE agentq.job_lease SET lease_owner = repeat('o', 201)",
+        "UPDATE agentq_internal.job_lease SET lease_owner = ' '",
+        "UPDATE agentq_internal.job_lease SET lease_owner = repeat('o', 201)",
         "UPDATE agentq.job_dead_letter SET final_error = ' '",
         "UPDATE agentq.job_dead_letter SET attempts = -1",
         "UPDATE agentq.job_dead_letter SET moved_by = ''",
@@ -296,16 +296,16 @@ fn the_rules_of_every_other_table_hold_for_direct_writes_too() {
     ] {
         refused(&mut s, statement, CHECK.0, CHECK.1, "");
     }
-    refused(&mut s, "UPDATE agentq.job_done SET state = 'failed'", CHECK.0, "written once", "fn_job_purge");
+    refused(&mut s, "UPDATE agentq_internal.job_done SET state = 'failed'", CHECK.0, "written once", "fn_job_purge");
     refused(
         &mut s,
-        "INSERT INTO agentq.job_done VALUES (gen_random_uuid(), NULL, now(), NULL, 'queued')",
+        "INSERT INTO agentq_internal.job_done VALUES (gen_random_uuid(), NULL, now(), NULL, 'queued')",
         CHECK.0,
         CHECK.1,
         "",
     );
     let log = format!(
-        "INSERT INTO agentq.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
+        "INSERT INTO agentq_internal.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
          VALUES ('{held}', gen_random_uuid(), now(), now(), 'lost', 'bob')"
     );
     refused(&mut s, &log, CHECK.0, CHECK.1, "");
@@ -321,11 +321,11 @@ fn nothing_can_be_written_twice_that_there_is_once() {
     s.call(&format!("fn_job_move_to_dead_letter('{buried}', 'hopeless')"));
     s.call("fn_job_enqueue('ready', 'k')");
     for statement in [
-        "INSERT INTO agentq.job SELECT * FROM agentq.job",
-        "INSERT INTO agentq.job_ready SELECT * FROM agentq.job_ready",
-        "INSERT INTO agentq.job_lease SELECT * FROM agentq.job_lease",
-        "INSERT INTO agentq.job_done SELECT * FROM agentq.job_done",
-        "INSERT INTO agentq.job_key VALUES ('k', gen_random_uuid())",
+        "INSERT INTO agentq_internal.job SELECT * FROM agentq_internal.job",
+        "INSERT INTO agentq_internal.job_ready SELECT * FROM agentq_internal.job_ready",
+        "INSERT INTO agentq_internal.job_lease SELECT * FROM agentq_internal.job_lease",
+        "INSERT INTO agentq_internal.job_done SELECT * FROM agentq_internal.job_done",
+        "INSERT INTO agentq_internal.job_key VALUES ('k', gen_random_uuid())",
         "INSERT INTO agentq.job_dead_letter (dead_letter_id, job_id, job_kind, final_error, attempts, actor, idempotency_key, moved_by)
          SELECT gen_random_uuid(), job_id, job_kind, final_error, attempts, actor, idempotency_key, moved_by
          FROM agentq.job_dead_letter",
@@ -342,15 +342,15 @@ fn fn_queue_verify_finds_a_job_that_someone_broke() {
     let verify = "SELECT problem FROM agentq.fn_queue_verify() ORDER BY problem";
     assert!(s.texts(verify).is_empty());
     for (damage, problem) in [
-        ("DELETE FROM agentq.job_ready", "the job is nowhere"),
+        ("DELETE FROM agentq_internal.job_ready", "the job is nowhere"),
         (
-            "INSERT INTO agentq.job_waiting SELECT scheduled_at, job_id FROM agentq.job",
+            "INSERT INTO agentq_internal.job_waiting SELECT scheduled_at, job_id FROM agentq_internal.job",
             "the job is in ready and waiting",
         ),
-        ("UPDATE agentq.job SET priority = 1", "the ready row does not agree with its job"),
-        ("DELETE FROM agentq.job_key", "an unfinished job does not hold its idempotency key"),
+        ("UPDATE agentq_internal.job SET priority = 1", "the ready row does not agree with its job"),
+        ("DELETE FROM agentq_internal.job_key", "an unfinished job does not hold its idempotency key"),
         (
-            "INSERT INTO agentq.job_key VALUES ('other', gen_random_uuid())",
+            "INSERT INTO agentq_internal.job_key VALUES ('other', gen_random_uuid())",
             "a finished job still holds an idempotency key",
         ),
     ] {
@@ -359,7 +359,7 @@ fn fn_queue_verify_finds_a_job_that_someone_broke() {
         assert_eq!(s.texts(verify), [problem], "{damage}");
         s.run("ROLLBACK");
     }
-    s.run("BEGIN; DELETE FROM agentq.job");
+    s.run("BEGIN; DELETE FROM agentq_internal.job");
     assert!(s.texts(verify).contains(&"a row in ready has no job".to_owned()));
     s.run("ROLLBACK");
     assert_eq!(s.text("SELECT count(*) FROM agentq.fn_queue_verify()"), "0");

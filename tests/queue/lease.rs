@@ -38,7 +38,7 @@ fn an_attempt_never_begins_before_the_one_before_it_has_ended() {
     let job = s.enqueue("x");
     claimed(&mut s, "bob");
     // The next claim has begun, and gets no further than the ready jobs, when bob gives his back.
-    s.run("BEGIN; LOCK TABLE agentq.job_ready IN ACCESS EXCLUSIVE MODE");
+    s.run("BEGIN; LOCK TABLE agentq_internal.job_ready IN ACCESS EXCLUSIVE MODE");
     std::thread::scope(|scope| {
         let next = scope.spawn(|| claimed(&mut db.session(), "ann"));
         until_someone_waits(&mut db.session());

@@ -106,7 +106,7 @@ fn every_end_of_a_lease_frees_its_slot() {
     assert_eq!(claim(&mut s, ", 'y'")["code"], "empty");
     s.shift_clock(301);
     s.call("fn_engine_tick('reap_leases')");
-    assert_eq!(s.count("agentq.job_lease"), 0);
+    assert_eq!(s.count("agentq_internal.job_lease"), 0);
     assert_counted(&mut s);
     assert_eq!(drain(&mut s, "fn_job_claim('cat', 'y')", "job_id").len(), 1);
     db.assert_sound();
@@ -131,7 +131,7 @@ fn what_is_rolled_back_leaks_no_slot() {
     assert_eq!(s.claim("cat")["code"], "empty");
     s.run("COMMIT");
     assert_counted(&mut s);
-    assert_eq!(s.count("agentq.job_lease"), 1);
+    assert_eq!(s.count("agentq_internal.job_lease"), 1);
     // An ack that is rolled back keeps it.
     s.run("BEGIN");
     expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", jobs[0]));
@@ -151,8 +151,9 @@ fn what_is_rolled_back_leaks_no_slot() {
     s.fails("SELECT 1 / (length(agentq.fn_job_claim('bob')::text) - length(agentq.fn_job_claim('bob')::text) * 0) / 0");
     assert_counted(&mut s);
     assert_eq!(drain(&mut s, "fn_job_claim('dan')", "job_id").len(), 1);
-    let failure =
-        s.fails("BEGIN; SELECT agentq.fn_job_release(job_id, 'dan') FROM agentq.job_lease; PREPARE TRANSACTION 'p'");
+    let failure = s.fails(
+        "BEGIN; SELECT agentq.fn_job_release(job_id, 'dan') FROM agentq_internal.job_lease; PREPARE TRANSACTION 'p'",
+    );
     assert_eq!(failure.code, "0A000", "{failure:?}");
     s.run("ROLLBACK");
     assert_counted(&mut s);
@@ -199,7 +200,7 @@ fn a_full_limit_hides_nothing_and_keeps_the_order() {
     db.assert_sound();
     // Without the rule, all may run.
     s.call("fn_limit_remove('tenant:*')");
-    assert_eq!(s.count("agentq.job_line"), 0);
+    assert_eq!(s.count("agentq_internal.job_line"), 0);
     assert_eq!(s.call("fn_job_claim_batch('bob', 1000)")["count"], json!(296));
     db.assert_sound();
 }
@@ -245,7 +246,7 @@ fn thirty_two_claimers_never_pass_a_limit() {
         let (mut s, done, over) = (db.session(), &done, &over);
         scope.spawn(move || {
             while done.load(SeqCst) < JOBS {
-                let held = "SELECT count(*) > 5 OR max(c) > 2 FROM (SELECT job_id, count(*) OVER (PARTITION BY limits) AS c FROM agentq.job_lease) l";
+                let held = "SELECT count(*) > 5 OR max(c) > 2 FROM (SELECT job_id, count(*) OVER (PARTITION BY limits) AS c FROM agentq_internal.job_lease) l";
                 if s.text(held) == "t" {
                     over.store(true, SeqCst);
                 }
@@ -490,12 +491,12 @@ fn a_claim_with_an_old_snapshot_keeps_to_the_rules_of_now() {
     let db = database();
     let (mut s, mut old) = (db.session(), db.session());
     enqueue(&mut s, "x", "\"tenant:1\"", 3);
-    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.job");
+    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq_internal.job");
     limit(&mut s, "tenant:1", 1);
     claimed(&mut s, "bob");
     assert_eq!(old.claim("ann")["code"], "empty");
     old.run("COMMIT");
-    assert_eq!(s.count("agentq.job_lease"), 1);
+    assert_eq!(s.count("agentq_internal.job_lease"), 1);
     assert_counted(&mut s);
 }
 
@@ -557,8 +558,8 @@ fn no_key_is_too_long_and_none_is_passed_over() {
     for _ in 0..70 {
         claim(&mut s, both);
     }
-    assert_eq!(s.count("agentq.job_line"), 61);
-    s.call("fn_job_ack_batch('bob', (SELECT jsonb_agg(job_id) FROM agentq.job_lease))");
+    assert_eq!(s.count("agentq_internal.job_line"), 61);
+    s.call("fn_job_ack_batch('bob', (SELECT jsonb_agg(job_id) FROM agentq_internal.job_lease))");
     s.call("fn_queue_pause('mail')");
     assert_eq!(id(&claimed(&mut s, "bob")), mine[1]);
     db.assert_sound();
@@ -576,7 +577,7 @@ fn a_worker_that_is_full_leaves_its_jobs_to_others() {
     };
     assert_eq!((crew(&mut s, "w1"), crew(&mut s, "w1"), crew(&mut s, "w2")), (json!(1), json!(0), json!(1)));
     assert_eq!(s.call("fn_job_claim_batch('w3', 10)")["count"], json!(3));
-    assert_eq!(s.count("agentq.job_line"), 0);
+    assert_eq!(s.count("agentq_internal.job_line"), 0);
     assert_counted(&mut s);
 }
 
@@ -627,7 +628,7 @@ fn a_cancel_and_a_change_of_limits_do_not_meet_crosswise() {
     limit(&mut s, "tenant:*", 1);
     let jobs = enqueue(&mut s, "x", "\"tenant:1\"", 30);
     claimed(&mut s, "bob");
-    while s.count("agentq.job_ready") > 0 {
+    while s.count("agentq_internal.job_ready") > 0 {
         s.claim("bob");
     }
     let (mut a, mut b) = (db.session(), db.session());

@@ -317,6 +317,6 @@ fn claims_follow_the_model_through_crashes() {
         let left = drain(&mut s, "fn_job_claim('last')", "job_id");
         world.assert_left(&left);
         assert_eq!(s.count("agentq.fn_queue_verify()"), 0);
-        s.run("TRUNCATE agentq.job, agentq.job_ready, agentq.job_waiting, agentq.job_lease, agentq.job_done, agentq.job_key");
+        s.run("TRUNCATE agentq_internal.job, agentq_internal.job_ready, agentq_internal.job_waiting, agentq_internal.job_lease, agentq_internal.job_done, agentq_internal.job_key");
     }
 }

@@ -36,7 +36,7 @@ fn jobs_with_one_key_run_one_at_a_time_in_order() {
         db.assert_sound();
     }
     ack(&mut s, &other);
-    assert_eq!(s.count("agentq.job_order"), 0);
+    assert_eq!(s.count("agentq_internal.job_order"), 0);
     // The key is new again.
     let again = enqueue(&mut s, "a", "");
     assert_eq!(id(&claimed(&mut s, "bob")), again);
@@ -96,7 +96,7 @@ fn what_stands_behind_can_be_changed_cancelled_and_miss_its_deadline() {
         assert_eq!(id(&claimed(&mut s, "bob")), *job);
         ack(&mut s, job);
     }
-    assert_eq!(s.count("agentq.job_order"), 0);
+    assert_eq!(s.count("agentq_internal.job_order"), 0);
     db.assert_sound();
 }
 
@@ -128,7 +128,7 @@ fn an_enqueue_behind_a_head_that_finishes_is_not_forgotten() {
         open.run("ROLLBACK");
         ack(&mut s, &head);
         assert_eq!(s.claim("bob")["code"], "empty");
-        assert_eq!(s.count("agentq.job_order"), 0);
+        assert_eq!(s.count("agentq_internal.job_order"), 0);
     }
     db.assert_sound();
 }
@@ -215,17 +215,17 @@ fn many_workers_keep_every_key_in_order_through_retries_and_a_crash() {
     cluster.crash_and_restart();
     let mut s = cluster.session("agentq_template");
     // What was in hand at the crash is given back.
-    s.run("SELECT agentq.fn_job_release(job_id, 'bob') FROM agentq.job_lease");
+    s.run("SELECT agentq.fn_job_release(job_id, 'bob') FROM agentq_internal.job_lease");
     assert_eq!(s.texts("SELECT problem FROM agentq.fn_queue_verify()"), [] as [&str; 0]);
     run(&cluster, JOBS, &done);
     let mut by_key: HashMap<String, Vec<String>> = HashMap::new();
     for job in done.into_inner().expect("a list") {
-        let key = s.text(&format!("SELECT ordering_key FROM agentq.job WHERE job_id = '{job}'"));
+        let key = s.text(&format!("SELECT ordering_key FROM agentq_internal.job WHERE job_id = '{job}'"));
         by_key.entry(key).or_default().push(job);
     }
     assert_eq!(by_key, expected);
     assert_eq!(s.texts("SELECT problem FROM agentq.fn_queue_verify()"), [] as [&str; 0]);
-    assert_eq!(s.count("agentq.job_order"), 0);
+    assert_eq!(s.count("agentq_internal.job_order"), 0);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn batches_of_acks_and_of_enqueues_do_not_meet_crosswise() {
             while done.load(SeqCst) < 400 {
                 s.call("fn_job_claim_batch('bob', 10)");
                 let acked =
-                    s.call("fn_job_ack_batch('bob', (SELECT coalesce(jsonb_agg(job_id), '[]') FROM agentq.job_lease))");
+                    s.call("fn_job_ack_batch('bob', (SELECT coalesce(jsonb_agg(job_id), '[]') FROM agentq_internal.job_lease))");
                 done.fetch_add(acked["acked"].as_u64().unwrap_or_default() as usize, SeqCst);
             }
         });

@@ -37,10 +37,12 @@ fn it_writes_what_a_batch_of_whole_jobs_writes() {
     let differs = "job_id, created_at, updated_at, line";
     let row = |s: &mut Session| -> Vec<String> {
         let columns = s.text(&format!(
-            "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'agentq.job'::regclass
+            "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'agentq_internal.job'::regclass
              AND attnum > 0 AND NOT attisdropped AND attname <> ALL (string_to_array('{differs}', ', '))"
         ));
-        s.texts(&format!("SELECT row_to_json(t)::text FROM (SELECT {columns} FROM agentq.job ORDER BY job_id) t"))
+        s.texts(&format!(
+            "SELECT row_to_json(t)::text FROM (SELECT {columns} FROM agentq_internal.job ORDER BY job_id) t"
+        ))
     };
     s.json("SELECT agentq.fn_job_enqueue_batch($1)", &[&json!([whole])]);
     enqueue(&mut s, "a", &json!([{"n": 1}]), &common);
@@ -48,7 +50,7 @@ fn it_writes_what_a_batch_of_whole_jobs_writes() {
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[0], rows[1]);
     assert!(rows[0].contains("\"ordering_key\":\"o\"") && rows[0].contains("tenant:1"), "{}", rows[0]);
-    assert_eq!(s.count("agentq.job_deadline"), 4);
+    assert_eq!(s.count("agentq_internal.job_deadline"), 4);
     db.assert_sound();
 }
 

@@ -104,7 +104,7 @@ fn fill(s: &mut Session) {
     for _ in 0..5 {
         s.run("SELECT agentq.fn_job_claim_batch('w', 1000)");
     }
-    s.run("SELECT agentq.fn_job_ack_batch('w', (SELECT jsonb_agg(job_id) FROM (SELECT job_id FROM agentq.job_lease LIMIT 2500) l))");
+    s.run("SELECT agentq.fn_job_ack_batch('w', (SELECT jsonb_agg(job_id) FROM (SELECT job_id FROM agentq_internal.job_lease LIMIT 2500) l))");
 }
 
 #[track_caller]
@@ -132,9 +132,9 @@ fn no_statistics_change_a_plan() {
     compare("full, never analysed");
     s.run("ANALYZE");
     compare("full and analysed");
-    pin.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.job");
-    s.run("DELETE FROM agentq.job_ready; DELETE FROM agentq.job_waiting; DELETE FROM agentq.job_lease; DELETE FROM agentq.job_done;
-           DELETE FROM agentq.job_key; DELETE FROM agentq.job");
+    pin.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq_internal.job");
+    s.run("DELETE FROM agentq_internal.job_ready; DELETE FROM agentq_internal.job_waiting; DELETE FROM agentq_internal.job_lease; DELETE FROM agentq_internal.job_done;
+           DELETE FROM agentq_internal.job_key; DELETE FROM agentq_internal.job");
     compare("all rows dead, and the statistics those of before");
     let tables = "relnamespace = 'agentq'::regnamespace AND relkind IN ('r', 'i')";
     s.run(&format!("UPDATE pg_class SET reltuples = 1, relpages = 1 WHERE {tables}"));

@@ -222,7 +222,7 @@ fn rates_hold_over_a_restart() {
     assert_eq!(claim(&mut s), 3);
     s.call("fn_limit_report('provider:y', now() + interval '1 hour')");
     s.call("fn_engine_tick('tend_limits')");
-    assert_eq!(s.count("agentq.limit_gauge"), 2);
+    assert_eq!(s.count("agentq_internal.limit_gauge"), 2);
     cluster.crash_and_restart();
     let mut s = cluster.session("agentq_template");
     assert_eq!(claim(&mut s), 0);

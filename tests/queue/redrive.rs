@@ -34,7 +34,7 @@ fn a_letter_has_the_whole_history_and_is_told() {
     // The letter outlives the job, with its history.
     s.shift_clock(4000);
     s.call("fn_job_purge('1 second')");
-    assert_eq!(s.count("agentq.job"), 0);
+    assert_eq!(s.count("agentq_internal.job"), 0);
     assert_eq!(s.texts(history), expected);
 }
 
@@ -129,7 +129,7 @@ fn many_are_redriven_by_filter_in_the_order_in_which_they_were_made() {
     let claims = drain(&mut s, "fn_job_claim('cat', 'a')", "job_id");
     assert_eq!(claims.len(), 4);
     assert_eq!(claims[3], younger);
-    let lineage = "SELECT j.replay_of FROM agentq.job j JOIN agentq.job_lease l USING (job_id) WHERE j.job_kind = 'a' AND j.replay_of IS NOT NULL ORDER BY l.picked_at";
+    let lineage = "SELECT j.replay_of FROM agentq_internal.job j JOIN agentq_internal.job_lease l USING (job_id) WHERE j.job_kind = 'a' AND j.replay_of IS NOT NULL ORDER BY l.picked_at";
     assert_eq!(s.texts(lineage), [letters[0].0.clone(), letters[2].0.clone(), letters[3].0.clone()]);
     // What was redriven is not again.
     let answer = expect(&mut s, "redriven", "fn_dead_letter_redrive(p_filter => '{}')");
@@ -222,7 +222,7 @@ fn two_sessions_redrive_a_letter_once() {
     a.run("COMMIT");
     let answer = waiting.join().expect("no panic");
     assert_eq!((answer["code"].clone(), id(&answer)), (json!("already_redriven"), first));
-    assert_eq!(a.count("agentq.job WHERE replay_of IS NOT NULL"), 1);
+    assert_eq!(a.count("agentq_internal.job WHERE replay_of IS NOT NULL"), 1);
 }
 
 #[test]
@@ -259,13 +259,13 @@ fn a_job_that_dies_again_keeps_its_place_and_its_count() {
         // Before the younger one, each time.
         let again = id(&expect(&mut s, "claimed", "fn_job_claim('bob', 'x')"));
         assert_ne!(again, younger);
-        replays.push(s.text(&format!("SELECT replay_count FROM agentq.job WHERE job_id = '{again}'")));
+        replays.push(s.text(&format!("SELECT replay_count FROM agentq_internal.job WHERE job_id = '{again}'")));
         expect(&mut s, "dead_letter", &format!("fn_job_fail_or_retry('{again}', 'bob', 'boom')"));
     }
     assert_eq!(replays, ["1", "2"]);
     // A replay counts them, too.
     let first = s.text(
-        "SELECT job_id FROM agentq.job WHERE replay_of IS NULL AND job_id IN (SELECT job_id FROM agentq.job_done)",
+        "SELECT job_id FROM agentq_internal.job WHERE replay_of IS NULL AND job_id IN (SELECT job_id FROM agentq_internal.job_done)",
     );
     let careful = format!("fn_job_replay('{first}', p_options => '{{\"require_approval\": true}}')");
     assert_eq!(s.call(&careful)["code"], "approval_required");

@@ -52,7 +52,7 @@ fn a_replay_begins_where_it_is_told() {
         (answer["code"].clone(), answer["ok"].clone(), answer["steps"].clone()),
         (json!("not_idempotent"), json!(false), json!(["pay"]))
     );
-    assert_eq!(s.count("agentq.job"), 1);
+    assert_eq!(s.count("agentq_internal.job"), 1);
     let allowed = format!("fn_job_replay('{job}', p_options => '{{\"allow_non_idempotent\": true}}')");
     expect(&mut s, "replayed", &allowed);
     assert_eq!(claimed(&mut s, "bob")["checkpoint"], json!(null));
@@ -105,7 +105,7 @@ fn a_second_replay_may_need_an_approval() {
         (json!("approval_required"), json!(false), json!(1))
     );
     assert_eq!(s.count(&format!("agentq.event WHERE event_kind = 'job.replay_requested' AND subject = '{job}'")), 1);
-    assert_eq!(s.count("agentq.job"), 2);
+    assert_eq!(s.count("agentq_internal.job"), 2);
     // So does everybody, once the setting says so.
     expect(&mut s, "replayed", &format!("fn_job_replay('{job}')"));
     s.call("fn_config_set('queue.replay.require_approval', 'true')");

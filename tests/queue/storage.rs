@@ -34,12 +34,12 @@ fn an_answer_is_exactly_what_the_server_would_have_built() {
         same_when_read_again(&mut s, "fn_job_claim_batch('bob', 5)");
         assert_eq!(
             s.text(&format!(
-                "SELECT count(*) FROM agentq.job j WHERE payload_json = {payload} AND EXISTS (SELECT FROM agentq.job_lease l
+                "SELECT count(*) FROM agentq_internal.job j WHERE payload_json = {payload} AND EXISTS (SELECT FROM agentq_internal.job_lease l
                  WHERE l.job_id = j.job_id)"
             )),
             "2"
         );
-        s.run("DELETE FROM agentq.job_lease; DELETE FROM agentq.job");
+        s.run("DELETE FROM agentq_internal.job_lease; DELETE FROM agentq_internal.job");
     }
 }
 
@@ -55,7 +55,7 @@ fn a_claim_hands_out_every_field_as_it_is_stored() {
     let found = claimed(&mut s, "bob");
     let expected = s.json(
         "SELECT to_jsonb(j) || jsonb_build_object('ok', true, 'code', 'claimed', 'attempt', attempts + 1, 'checkpoint', NULL,
-             'lease_token', (SELECT lease_token FROM agentq.job_lease))
+             'lease_token', (SELECT lease_token FROM agentq_internal.job_lease))
          FROM agentq.job_queue j",
         &[],
     );
@@ -120,19 +120,19 @@ fn an_index_and_a_trigger_of_the_operator_are_kept_up() {
     let db = database();
     let mut s = db.session();
     s.run(
-        "CREATE INDEX ON agentq.job_done ((upper(lease_owner))) WHERE finished_at IS NOT NULL;
-         CREATE INDEX ON agentq.job_lease (lease_owner);
+        "CREATE INDEX ON agentq_internal.job_done ((upper(lease_owner))) WHERE finished_at IS NOT NULL;
+         CREATE INDEX ON agentq_internal.job_lease (lease_owner);
          CREATE TABLE seen (job_id uuid);
          CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
              $$ BEGIN INSERT INTO public.seen VALUES (NEW.job_id); RETURN NULL; END $$;
-         CREATE TRIGGER see AFTER INSERT ON agentq.job_done FOR EACH ROW EXECUTE FUNCTION see();
+         CREATE TRIGGER see AFTER INSERT ON agentq_internal.job_done FOR EACH ROW EXECUTE FUNCTION see();
          SET enable_seqscan = off",
     );
     let job = s.enqueue("x");
     claimed(&mut s, "bob");
-    assert_eq!(s.count("agentq.job_lease WHERE lease_owner = 'bob'"), 1);
+    assert_eq!(s.count("agentq_internal.job_lease WHERE lease_owner = 'bob'"), 1);
     s.call(&format!("fn_job_ack('{job}', 'bob')"));
-    assert_eq!(s.count("agentq.job_done WHERE upper(lease_owner) = 'BOB' AND finished_at IS NOT NULL"), 1);
+    assert_eq!(s.count("agentq_internal.job_done WHERE upper(lease_owner) = 'BOB' AND finished_at IS NOT NULL"), 1);
     assert_eq!(s.texts("SELECT job_id FROM seen"), [job]);
 }
 
@@ -141,19 +141,19 @@ fn a_batch_keeps_up_the_indexes_and_triggers_of_the_operator_too() {
     let db = database();
     let mut s = db.session();
     s.run(
-        "CREATE INDEX ON agentq.job ((upper(job_kind)));
+        "CREATE INDEX ON agentq_internal.job ((upper(job_kind)));
          CREATE TABLE seen (job_id uuid, before bigint);
          CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN INSERT INTO public.seen SELECT NEW.job_id, count(*) FROM agentq.job_ready; RETURN NULL; END $$;
+             $$ BEGIN INSERT INTO public.seen SELECT NEW.job_id, count(*) FROM agentq_internal.job_ready; RETURN NULL; END $$;
          SET enable_seqscan = off",
     );
     let batch = r#"fn_job_enqueue_batch('[{"job_kind": "a"}, {"job_kind": "b"}, {"job_kind": "a"}]')"#;
     s.call(batch);
-    assert_eq!(s.count("agentq.job WHERE upper(job_kind) = 'A'"), 2);
-    s.run("CREATE TRIGGER see AFTER INSERT ON agentq.job_ready FOR EACH ROW EXECUTE FUNCTION see()");
+    assert_eq!(s.count("agentq_internal.job WHERE upper(job_kind) = 'A'"), 2);
+    s.run("CREATE TRIGGER see AFTER INSERT ON agentq_internal.job_ready FOR EACH ROW EXECUTE FUNCTION see()");
     let ids = each_id(&s.call(batch));
     assert_eq!(s.texts("SELECT job_id FROM seen ORDER BY before, job_id"), ids);
-    s.run("ALTER TABLE agentq.job ADD CONSTRAINT no_b CHECK (job_kind <> 'b') NOT VALID");
+    s.run("ALTER TABLE agentq_internal.job ADD CONSTRAINT no_b CHECK (job_kind <> 'b') NOT VALID");
     let failure = s.fails(&format!("SELECT agentq.{batch}"));
     assert_eq!((failure.code.as_str(), failure.message.contains("no_b")), ("23514", true), "{failure:?}");
     assert_eq!(s.count("agentq.job_queue"), 6);
@@ -189,21 +189,21 @@ fn a_column_that_the_operator_added_with_a_default_is_null_in_new_rows() {
     let db = database();
     let mut s = db.session();
     s.enqueue("before");
-    s.run("ALTER TABLE agentq.job ADD COLUMN shade text DEFAULT 'grey'");
-    s.run("ALTER TABLE agentq.job_lease ADD COLUMN shade text DEFAULT 'grey'");
+    s.run("ALTER TABLE agentq_internal.job ADD COLUMN shade text DEFAULT 'grey'");
+    s.run("ALTER TABLE agentq_internal.job_lease ADD COLUMN shade text DEFAULT 'grey'");
     s.enqueue("after");
     expect(&mut s, "enqueued", r#"fn_job_enqueue_batch('[{"job_kind": "after"}, {"job_kind": "after"}]')"#);
     claimed(&mut s, "bob");
-    assert_eq!(s.count("agentq.job WHERE shade = 'grey'"), 1, "the row that was there");
-    assert_eq!(s.count("agentq.job WHERE shade IS NULL"), 3);
-    assert_eq!(s.count("agentq.job_lease WHERE shade IS NULL"), 1);
+    assert_eq!(s.count("agentq_internal.job WHERE shade = 'grey'"), 1, "the row that was there");
+    assert_eq!(s.count("agentq_internal.job WHERE shade IS NULL"), 3);
+    assert_eq!(s.count("agentq_internal.job_lease WHERE shade IS NULL"), 1);
 }
 
 #[test]
 fn a_constraint_of_the_operator_holds() {
     let db = database();
     let mut s = db.session();
-    s.run("ALTER TABLE agentq.job_lease ADD CONSTRAINT no_eve CHECK (lease_owner <> 'eve')");
+    s.run("ALTER TABLE agentq_internal.job_lease ADD CONSTRAINT no_eve CHECK (lease_owner <> 'eve')");
     let job = s.enqueue("x");
     let failure = s.fails("SELECT agentq.fn_job_claim('eve')");
     assert_eq!((failure.code.as_str(), failure.message.contains("no_eve")), ("23514", true), "{failure:?}");
@@ -215,7 +215,7 @@ fn tables_of_another_version_are_refused_with_the_way_out() {
     let db = database();
     let mut s = db.session();
     let job = s.enqueue("x");
-    s.run("ALTER TABLE agentq.job_lease RENAME COLUMN keyed TO lock");
+    s.run("ALTER TABLE agentq_internal.job_lease RENAME COLUMN keyed TO lock");
     let mut other = db.session();
     let failure = other.fails("SELECT agentq.fn_job_claim('bob')");
     assert_eq!(
@@ -223,8 +223,8 @@ fn tables_of_another_version_are_refused_with_the_way_out() {
         ("55000", "Run ALTER EXTENSION agentq UPDATE."),
         "{failure:?}"
     );
-    assert!(failure.message.contains("agentq.job_lease"), "{failure:?}");
-    s.run("ALTER TABLE agentq.job_lease RENAME COLUMN lock TO keyed");
+    assert!(failure.message.contains("agentq_internal.job_lease"), "{failure:?}");
+    s.run("ALTER TABLE agentq_internal.job_lease RENAME COLUMN lock TO keyed");
     assert_eq!(id(&claimed(&mut other, "bob")), job);
 }
 
@@ -252,7 +252,7 @@ fn a_job_taken_by_another_since_a_fixed_snapshot_is_skipped() {
     let db = database();
     let (mut fixed, mut other) = (db.session(), db.session());
     let jobs = enqueue_all(&mut other, &["x", "x"], "");
-    fixed.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.job");
+    fixed.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq_internal.job");
     assert_eq!(id(&claimed(&mut other, "ann")), jobs[0]);
     assert_eq!(id(&claimed(&mut fixed, "bob")), jobs[1]);
     fixed.run("COMMIT");
@@ -265,7 +265,7 @@ fn an_ack_against_a_lease_changed_since_a_fixed_snapshot_is_a_serialization_fail
     let (mut fixed, mut other) = (db.session(), db.session());
     let job = other.enqueue("x");
     claimed(&mut other, "bob");
-    fixed.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.job");
+    fixed.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq_internal.job");
     other.call(&format!("fn_job_heartbeat('{job}', 'bob')"));
     let failure = fixed.fails(&format!("SELECT agentq.fn_job_ack('{job}', 'bob')"));
     assert_eq!((failure.code.as_str(), failure.hint.as_str()), ("40001", "Run the transaction again."), "{failure:?}");
@@ -298,9 +298,12 @@ fn a_claim_whose_statement_fails_leaves_its_jobs_first_in_line() {
     let jobs = enqueue_all(&mut other, &["x"; 4], "");
     assert_eq!(id(&claimed(&mut worker, "bob")), jobs[0]);
     // The second insert of a lease of this batch fails after both ready rows are gone.
-    other.run(&format!("ALTER TABLE agentq.job_lease ADD CONSTRAINT not_third CHECK (job_id <> '{}')", jobs[2]));
+    other.run(&format!(
+        "ALTER TABLE agentq_internal.job_lease ADD CONSTRAINT not_third CHECK (job_id <> '{}')",
+        jobs[2]
+    ));
     worker.fails("SELECT agentq.fn_job_claim_batch('bob', 3)");
-    other.run("ALTER TABLE agentq.job_lease DROP CONSTRAINT not_third");
+    other.run("ALTER TABLE agentq_internal.job_lease DROP CONSTRAINT not_third");
     assert_eq!(drain(&mut worker, "fn_job_claim('bob')", "job_id"), jobs[1..]);
     db.assert_sound();
 }

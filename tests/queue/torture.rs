@@ -187,7 +187,7 @@ fn under_torture_every_job_ends_exactly_once() {
     db.assert_sound();
     let (created, claims) = (tally.created.load(SeqCst), tally.claims.load(SeqCst) + drained);
     assert_eq!(s.count("agentq.job_queue"), created);
-    assert_eq!(s.count("agentq.job_done"), created);
+    assert_eq!(s.count("agentq_internal.job_done"), created);
     // Every claim that committed is an attempt, and every attempt has ended.
     assert_eq!(s.count("agentq.job_attempt"), claims);
     assert_eq!(s.count("agentq.job_attempt WHERE outcome IS NULL"), 0);
@@ -200,5 +200,5 @@ fn under_torture_every_job_ends_exactly_once() {
     );
     assert_eq!(miscounted, 0);
     assert_eq!(s.count("agentq.job_dead_letter"), s.count("agentq.job_queue WHERE state = 'dead_letter'"));
-    assert_eq!(s.count("agentq.job_key"), 0);
+    assert_eq!(s.count("agentq_internal.job_key"), 0);
 }

@@ -65,7 +65,7 @@ fn a_throttle_lets_the_first_of_a_window_through() {
         (again["code"].clone(), again["job_id"].clone(), again["ok"].clone()),
         (json!("throttled"), first["job_id"].clone(), json!(true))
     );
-    assert_eq!(s.count("agentq.job_key"), 0);
+    assert_eq!(s.count("agentq_internal.job_key"), 0);
     // Others with the key that do not ask for it are not held up.
     let plain = id(&expect(&mut s, "enqueued", "fn_job_enqueue('x', 'key')"));
     expect(&mut s, "cancelled", &format!("fn_job_cancel('{plain}')"));
@@ -73,7 +73,7 @@ fn a_throttle_lets_the_first_of_a_window_through() {
     assert_eq!(enqueue(&mut s, throttle, 4)["code"], "enqueued");
     s.shift_clock(200);
     s.call("fn_engine_tick('expire')");
-    assert_eq!(s.count("agentq.job_throttle"), 0);
+    assert_eq!(s.count("agentq_internal.job_throttle"), 0);
     db.assert_sound();
 }
 

@@ -261,8 +261,8 @@ fn who_keeps_vacuum_from_dead_rows_is_named_when_they_pile_up() {
     let pid = idle.text("SELECT pg_backend_pid()");
     let health = "SELECT DISTINCT concat_ws('|', dead_rows > 10000, vacuum_held_by) FROM agentq.v_queue_health";
     assert_eq!(s.texts(health), ["f"]);
-    s.run("INSERT INTO agentq.job_checkpoint SELECT gen_random_uuid(), now(), '1' FROM generate_series(1, 10001)");
-    s.run("DELETE FROM agentq.job_checkpoint");
+    s.run("INSERT INTO agentq_internal.job_checkpoint SELECT gen_random_uuid(), now(), '1' FROM generate_series(1, 10001)");
+    s.run("DELETE FROM agentq_internal.job_checkpoint");
     s.run("SELECT pg_stat_force_next_flush()");
     let name = format!("t|session {pid} of postgres (forgotten report, idle in transaction)");
     assert_eq!(s.texts(health), [name.as_str()]);

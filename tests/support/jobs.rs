@@ -61,7 +61,7 @@ pub fn is_told(db: &Database<'_>, mut once: impl FnMut() -> JoinHandle<(Value, D
         let (answer, took) = once().join().expect("the claim ends");
         assert_eq!(answer["code"], "claimed", "{answer}");
         s.run("SELECT agentq.fn_job_cancel(job_id) FROM agentq.job_queue WHERE finished_at IS NULL AND lease_owner IS NULL");
-        s.run("SELECT agentq.fn_job_ack(job_id, lease_owner) FROM agentq.job_lease");
+        s.run("SELECT agentq.fn_job_ack(job_id, lease_owner) FROM agentq_internal.job_lease");
         took
     });
 }

@@ -198,8 +198,9 @@ impl Rounds {
         fleet.start();
         let mut client = self.stage.connect_patiently(&scene.database)?;
         let until = Instant::now() + DRAIN;
-        let left = "SELECT EXISTS (SELECT FROM agentq.job_ready UNION ALL SELECT FROM agentq.job_waiting
-            UNION ALL SELECT FROM agentq.job_line UNION ALL SELECT FROM agentq.job_lease)";
+        let left =
+            "SELECT EXISTS (SELECT FROM agentq_internal.job_ready UNION ALL SELECT FROM agentq_internal.job_waiting
+            UNION ALL SELECT FROM agentq_internal.job_line UNION ALL SELECT FROM agentq_internal.job_lease)";
         while client.query_one(left, &[])?.get(0) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
         }

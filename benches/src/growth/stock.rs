@@ -76,11 +76,11 @@ impl Stock {
         }
         let mut holder = cluster.client(database)?;
         holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class")?;
-        let lay = "INSERT INTO agentq.job_ready (scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind)
+        let lay = "INSERT INTO agentq_internal.job_ready (scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind)
                    SELECT to_timestamp(n / 1e6), 1, 1, 100, gen_random_uuid(), false, 'k' FROM generate_series(1, $1::bigint) n";
         let mut client = cluster.client(database)?;
         client.execute(lay, &[&i64::from(self.dead)])?;
-        client.execute("DELETE FROM agentq.job_ready WHERE scheduled_at < '2000-01-01'", &[])?;
+        client.execute("DELETE FROM agentq_internal.job_ready WHERE scheduled_at < '2000-01-01'", &[])?;
         Ok(Some(holder))
     }
 

@@ -1,10 +1,10 @@
 -- name: chain_of_job(job_id uuid)
 SELECT e.effect_id, e.chain_id, e.declared_compensation, c.mission_id AS chain_mission_id, j.last_error, e.seq,
        e.mission_id, m.depth
-FROM agentq.effect e
+FROM agentq_internal.effect e
 JOIN agentq.effect_chain c ON c.chain_id = e.chain_id
 LEFT JOIN agentq.mission m ON m.mission_id = c.mission_id
-LEFT JOIN agentq.job j ON j.job_id = e.compensation_job_id
+LEFT JOIN agentq_internal.job j ON j.job_id = e.compensation_job_id
 WHERE e.compensation_job_id = $1 AND e.status = 'compensating'
 
 -- name: chain_lock(chain_id uuid)
@@ -15,7 +15,7 @@ SELECT e.effect_id, e.effect_type, e.declared_compensation, e.mission_id,
        jsonb_build_object('effect_id', e.effect_id, 'effect_type', e.effect_type, 'idempotency_key', e.idempotency_key,
            'job_id', e.job_id, 'outcome_unknown', e.status = 'executing') AS told,
        e.payload, e.result
-FROM agentq.effect e
+FROM agentq_internal.effect e
 WHERE e.chain_id = $1 AND e.seq < $2
 ORDER BY e.seq DESC
 LIMIT 1
@@ -31,10 +31,10 @@ RETURNING jsonb_build_object('chain_id', c.chain_id, 'mission_id', c.mission_id,
     'compensated', c.compensated, 'unknown', c.unknown, 'irreversible', c.irreversible) AS told, c.mission_id
 
 -- name: effect_compensating(effect_id uuid, job_id uuid)
-UPDATE agentq.effect SET status = 'compensating', compensation_job_id = $2 WHERE effect_id = $1
+UPDATE agentq_internal.effect SET status = 'compensating', compensation_job_id = $2 WHERE effect_id = $1
 
 -- name: effect_compensated(effect_id uuid, now timestamptz)
-UPDATE agentq.effect SET status = 'compensated', compensated_at = $2, error = NULL WHERE effect_id = $1
+UPDATE agentq_internal.effect SET status = 'compensated', compensated_at = $2, error = NULL WHERE effect_id = $1
 
 -- name: compensation_failed(effect_id uuid, error text)
-UPDATE agentq.effect SET status = 'compensation_failed', error = $2 WHERE effect_id = $1
+UPDATE agentq_internal.effect SET status = 'compensation_failed', error = $2 WHERE effect_id = $1

@@ -21,9 +21,9 @@ WITH here AS (
            EXISTS (SELECT FROM agentq.effect_chain c
                    WHERE c.chain_id = e.chain_id AND c.status = 'running') AS taken
     FROM unnest($2) AS wanted(effect_id)
-    JOIN agentq.effect e ON e.effect_id = wanted.effect_id
+    JOIN agentq_internal.effect e ON e.effect_id = wanted.effect_id
 ), mine AS (
-    UPDATE agentq.effect e SET chain_id = $1
+    UPDATE agentq_internal.effect e SET chain_id = $1
     FROM here
     WHERE e.effect_id = here.effect_id AND NOT here.taken AND here.declared_compensation IS NOT NULL
       AND (here.status IN ('succeeded', 'compensation_failed') OR (here.status = 'executing' AND $3))
@@ -37,31 +37,31 @@ SELECT (SELECT count(*)::integer FROM mine) AS effects,
 WITH RECURSIVE m (id) AS (
     SELECT $1::uuid
     UNION ALL
-    SELECT s.child_id FROM m JOIN agentq.mission_step s ON s.mission_id = m.id WHERE s.child_id IS NOT NULL
+    SELECT s.child_id FROM m JOIN agentq_internal.mission_step s ON s.mission_id = m.id WHERE s.child_id IS NOT NULL
 )
 SELECT e.effect_id
 FROM m CROSS JOIN LATERAL (
-    SELECT effect_id FROM agentq.effect WHERE mission_id = m.id AND compensates IS NULL OFFSET 0
+    SELECT effect_id FROM agentq_internal.effect WHERE mission_id = m.id AND compensates IS NULL OFFSET 0
 ) f
-JOIN agentq.effect e ON e.effect_id = f.effect_id
+JOIN agentq_internal.effect e ON e.effect_id = f.effect_id
 ORDER BY e.seq
 FOR UPDATE OF e
 
 -- name: lock_of_job(id uuid)
-SELECT effect_id FROM agentq.effect WHERE job_id = $1 ORDER BY seq FOR UPDATE
+SELECT effect_id FROM agentq_internal.effect WHERE job_id = $1 ORDER BY seq FOR UPDATE
 
 -- name: unfinished(mission uuid, job uuid)
 WITH RECURSIVE m (id) AS (
     SELECT $1::uuid
     UNION ALL
-    SELECT s.child_id FROM m JOIN agentq.mission_step s ON s.mission_id = m.id WHERE s.child_id IS NOT NULL
+    SELECT s.child_id FROM m JOIN agentq_internal.mission_step s ON s.mission_id = m.id WHERE s.child_id IS NOT NULL
 ), e (job_id) AS (
     SELECT f.job_id
     FROM m CROSS JOIN LATERAL (
-        SELECT DISTINCT job_id FROM agentq.effect WHERE mission_id = m.id AND compensates IS NULL OFFSET 0
+        SELECT DISTINCT job_id FROM agentq_internal.effect WHERE mission_id = m.id AND compensates IS NULL OFFSET 0
     ) f
     UNION SELECT $2
 )
 SELECT j.job_id
-FROM e JOIN agentq.job j ON j.job_id = e.job_id
-WHERE NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+FROM e JOIN agentq_internal.job j ON j.job_id = e.job_id
+WHERE NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = j.job_id)

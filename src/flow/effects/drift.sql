@@ -1,10 +1,10 @@
 -- name: drift_add(job_id uuid, effect_type text, drift text, about text, declared_by text, compensates uuid,
 --   mission uuid, version int8, now timestamptz)
-INSERT INTO agentq.effect_drift (job_id, effect_type, drift, about, declared_by, compensates, mission_id, manifest_version, found_at)
+INSERT INTO agentq_internal.effect_drift (job_id, effect_type, drift, about, declared_by, compensates, mission_id, manifest_version, found_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (job_id, effect_type, drift) DO NOTHING
 RETURNING job_id
 
 -- name: effects_of_job(job_id uuid)
 SELECT effect_type, bool_or(status NOT IN ('planned', 'executing', 'failed')) AS happened
-FROM agentq.effect WHERE job_id = $1 GROUP BY effect_type
+FROM agentq_internal.effect WHERE job_id = $1 GROUP BY effect_type

@@ -1,9 +1,9 @@
 -- name: compensated_by(job_id uuid)
-SELECT effect_id, declared_compensation, mission_id, step_id FROM agentq.effect WHERE compensation_job_id = $1
+SELECT effect_id, declared_compensation, mission_id, step_id FROM agentq_internal.effect WHERE compensation_job_id = $1
 
 -- name: effect_plan(new_id uuid, mission uuid, p3 uuid, job_id uuid, effect_type text, payload jsonb, key text,
 --   compensation text, counters bool, effect_type_2 bool, version int8, compensates uuid, now timestamptz)
-INSERT INTO agentq.effect AS e (effect_id, mission_id, step_id, job_id, effect_type, payload, idempotency_key,
+INSERT INTO agentq_internal.effect AS e (effect_id, mission_id, step_id, job_id, effect_type, payload, idempotency_key,
     declared_compensation, counter_effects, idempotent, manifest_version, compensates, planned_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (job_id, effect_type, idempotency_key) DO NOTHING
@@ -14,5 +14,5 @@ RETURNING jsonb_build_object('effect_id', e.effect_id, 'seq', e.seq, 'effect_typ
 SELECT jsonb_build_object('effect_id', e.effect_id, 'seq', e.seq, 'effect_type', e.effect_type, 'status', e.status,
     'idempotency_key', e.idempotency_key, 'declared_compensation', e.declared_compensation, 'result', e.result, 'new', false) AS told,
     e.payload = $4 AS same
-FROM agentq.effect e
+FROM agentq_internal.effect e
 WHERE e.job_id = $1 AND e.effect_type = $2 AND e.idempotency_key = $3

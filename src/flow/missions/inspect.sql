@@ -26,11 +26,11 @@ SELECT jsonb_build_object('ok', true,
             'needs', CASE WHEN s.status = 'waiting' THEN t.need - t.met END,
             'waits_for', CASE WHEN s.status = 'waiting' AND NOT s.held THEN (
                 SELECT jsonb_agg(jsonb_build_object('step', p.name, 'status', p.status, 'required', e.required) ORDER BY p.position)
-                FROM agentq.mission_edge e JOIN agentq.v_mission_step p ON p.step_id = e.parent_id
+                FROM agentq_internal.mission_edge e JOIN agentq.v_mission_step p ON p.step_id = e.parent_id
                 WHERE e.child_id = s.step_id AND p.ended_at IS NULL) END)) ORDER BY s.status = 'waiting', s.position)
         FROM (SELECT * FROM agentq.v_mission_step o WHERE o.mission_id = $1 AND o.ended_at IS NULL
               ORDER BY o.status = 'waiting', o.position LIMIT $2) s
-        JOIN agentq.mission_step t ON t.step_id = s.step_id), '[]'),
+        JOIN agentq_internal.mission_step t ON t.step_id = s.step_id), '[]'),
     'open_steps', m.waiting + m.open)
 FROM agentq.v_mission m WHERE m.mission_id = $1
 
@@ -39,7 +39,7 @@ SELECT step_id, name, kind, status FROM agentq.v_mission_step WHERE mission_id =
 
 -- name: graph_edges(mission_id uuid) freely
 SELECT e.parent_id, e.child_id, e.required
-FROM agentq.mission_step s JOIN agentq.mission_edge e ON e.parent_id = s.step_id
+FROM agentq_internal.mission_step s JOIN agentq_internal.mission_edge e ON e.parent_id = s.step_id
 WHERE s.mission_id = $1
 
 -- name: mission_title(mission_id uuid)

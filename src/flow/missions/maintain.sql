@@ -5,15 +5,15 @@ ORDER BY deadline_at LIMIT 20
 
 -- name: missions_orphaned() freely
 SELECT c.mission_id
-FROM (SELECT DISTINCT owner_id FROM agentq.mission_count WHERE state = 'stopping') k
-JOIN agentq.mission_step s ON s.mission_id = k.owner_id AND s.child_id IS NOT NULL AND s.status = 'queued'
+FROM (SELECT DISTINCT owner_id FROM agentq_internal.mission_count WHERE state = 'stopping') k
+JOIN agentq_internal.mission_step s ON s.mission_id = k.owner_id AND s.child_id IS NOT NULL AND s.status = 'queued'
 JOIN agentq.mission c ON c.mission_id = s.child_id AND c.status IN ('approved', 'running') AND c.last_error IS NULL
 LIMIT 20
 
 -- name: missions_stopping() freely
 SELECT k.owner_id
-FROM (SELECT DISTINCT owner_id FROM agentq.mission_count WHERE state = 'stopping') k
-WHERE EXISTS (SELECT FROM agentq.mission_step s LEFT JOIN agentq.mission_item i ON i.step_id = s.step_id AND i.status = 'queued'
+FROM (SELECT DISTINCT owner_id FROM agentq_internal.mission_count WHERE state = 'stopping') k
+WHERE EXISTS (SELECT FROM agentq_internal.mission_step s LEFT JOIN agentq.mission_item i ON i.step_id = s.step_id AND i.status = 'queued'
               JOIN agentq.job_queue j ON j.job_id = coalesce(s.job_id, i.job_id) AND j.state IN ('queued', 'retry_waiting')
               WHERE s.mission_id = k.owner_id AND s.status = 'queued')
 LIMIT 20
@@ -22,18 +22,18 @@ LIMIT 20
 WITH old AS (
     SELECT m.mission_id FROM agentq.mission m
     WHERE m.completed_at <= $1
-      AND NOT EXISTS (SELECT FROM agentq.mission_step p JOIN agentq.mission o ON o.mission_id = p.mission_id
+      AND NOT EXISTS (SELECT FROM agentq_internal.mission_step p JOIN agentq.mission o ON o.mission_id = p.mission_id
                       WHERE p.step_id = m.parent_step_id AND o.completed_at IS NULL)
     ORDER BY m.completed_at LIMIT $2
     FOR UPDATE OF m SKIP LOCKED
 ), steps AS (
-    SELECT s.step_id FROM old JOIN agentq.mission_step s USING (mission_id)
+    SELECT s.step_id FROM old JOIN agentq_internal.mission_step s USING (mission_id)
 ), edges AS (
-    DELETE FROM agentq.mission_edge e USING steps WHERE e.parent_id = steps.step_id
+    DELETE FROM agentq_internal.mission_edge e USING steps WHERE e.parent_id = steps.step_id
 ), items AS (
     DELETE FROM agentq.mission_item i USING steps WHERE i.step_id = steps.step_id
 ), rows AS (
-    DELETE FROM agentq.mission_step s USING old WHERE s.mission_id = old.mission_id
+    DELETE FROM agentq_internal.mission_step s USING old WHERE s.mission_id = old.mission_id
 ), gone AS (
     DELETE FROM agentq.mission m USING old WHERE m.mission_id = old.mission_id RETURNING m.mission_id
 )

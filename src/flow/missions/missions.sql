@@ -1,5 +1,5 @@
 -- name: job_hook(job_id uuid)
-SELECT on_end FROM agentq.job WHERE job_id = $1 AND on_end IS NOT NULL
+SELECT on_end FROM agentq_internal.job WHERE job_id = $1 AND on_end IS NOT NULL
 
 -- name: step_mission(step uuid)
-SELECT mission_id FROM agentq.mission_step WHERE step_id = $1
+SELECT mission_id FROM agentq_internal.mission_step WHERE step_id = $1

@@ -4,7 +4,7 @@ SELECT coalesce(jsonb_object_agg(s.name, CASE WHEN s.status = 'succeeded' THEN c
        || (SELECT jsonb_build_object('input', m.input) FROM agentq.mission m WHERE m.mission_id = $1)
 FROM unnest($2) AS n (name)
 CROSS JOIN LATERAL (
-    SELECT o.name, o.status, o.result, o.last_error FROM agentq.mission_step o
+    SELECT o.name, o.status, o.result, o.last_error FROM agentq_internal.mission_step o
     WHERE o.mission_id = $1 AND o.name = n.name COLLATE "C" AND o.ended_at IS NOT NULL OFFSET 0) s
 
 -- name: paths(results jsonb, paths text[], variables jsonb)

@@ -9,21 +9,21 @@ SET status = 'cancelling', cancel_reason = $2, cancelled_by = $3, cancellation_m
 WHERE mission_id = $1
 
 -- name: queued_steps(mission_id uuid)
-SELECT s.step_id, s.job_id, s.shard FROM agentq.mission_step s
+SELECT s.step_id, s.job_id, s.shard FROM agentq_internal.mission_step s
 WHERE s.mission_id = $1 AND s.status = 'queued' AND s.job_id IS NOT NULL
-  AND (SELECT l.job_id FROM agentq.job_lease l WHERE l.job_id = s.job_id) IS NULL
+  AND (SELECT l.job_id FROM agentq_internal.job_lease l WHERE l.job_id = s.job_id) IS NULL
 ORDER BY s.step_id
 
 -- name: queued_items(mission_id uuid)
 SELECT s.step_id, i.item, i.job_id, s.item_count, s.shard
-FROM agentq.mission_step s
+FROM agentq_internal.mission_step s
 CROSS JOIN LATERAL (SELECT * FROM agentq.mission_item o WHERE o.step_id = s.step_id AND o.status = 'queued' OFFSET 0) i
 WHERE s.mission_id = $1 AND s.status = 'queued' AND s.item_count IS NOT NULL
-  AND (SELECT l.job_id FROM agentq.job_lease l WHERE l.job_id = i.job_id) IS NULL
+  AND (SELECT l.job_id FROM agentq_internal.job_lease l WHERE l.job_id = i.job_id) IS NULL
 ORDER BY s.step_id, i.item
 
 -- name: step_cancel(step uuid, job uuid, why text, at timestamptz)
-UPDATE agentq.mission_step SET status = 'cancelled', last_error = $3, ended_at = $4
+UPDATE agentq_internal.mission_step SET status = 'cancelled', last_error = $3, ended_at = $4
 WHERE step_id = $1 AND status = 'queued' AND job_id IS NOT DISTINCT FROM $2
 RETURNING step_id
 
@@ -34,7 +34,7 @@ RETURNING step_id
 
 -- name: open_children(outer uuid)
 SELECT c.mission_id
-FROM agentq.mission_step s
+FROM agentq_internal.mission_step s
 CROSS JOIN LATERAL (SELECT m.mission_id FROM agentq.mission m WHERE m.mission_id = s.child_id AND m.completed_at IS NULL OFFSET 0) c
 WHERE s.mission_id = $1 AND s.status = 'queued' AND s.child_id IS NOT NULL
 ORDER BY c.mission_id

@@ -1,10 +1,10 @@
 -- name: parked(job_id uuid)
 SELECT j.attempts::integer, j.max_attempts::integer, j.last_error
-FROM agentq.job j WHERE j.job_id = $1 AND j.parked IS NOT NULL
-  AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+FROM agentq_internal.job j WHERE j.job_id = $1 AND j.parked IS NOT NULL
+  AND NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = j.job_id)
 
 -- name: job_change(job_id uuid, changes jsonb)
-UPDATE agentq.job
+UPDATE agentq_internal.job
 SET priority = CASE WHEN $2 ? 'priority' THEN ($2->>'priority')::integer ELSE priority END,
     scheduled_at = CASE WHEN $2 ? 'scheduled_at' THEN ($2->>'scheduled_at')::timestamptz ELSE scheduled_at END,
     max_attempts = CASE WHEN $2 ? 'max_attempts' THEN ($2->>'max_attempts')::integer ELSE max_attempts END,

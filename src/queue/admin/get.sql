@@ -2,7 +2,7 @@
 SELECT jsonb_build_object('ok', true, 'code', 'found',
     'job', to_jsonb(q) || jsonb_build_object(
         'result', d.result,
-        'error_class', (SELECT a.error_class FROM agentq.job_attempt_log a
+        'error_class', (SELECT a.error_class FROM agentq_internal.job_attempt_log a
                         WHERE a.job_id = d.job_id AND a.ended_at = d.finished_at),
         'checkpoint', c.checkpoint,
         'cancel_requested', l.cancel_reason IS NOT NULL,
@@ -15,9 +15,9 @@ SELECT jsonb_build_object('ok', true, 'code', 'found',
     'attempts', coalesce((SELECT jsonb_agg(to_jsonb(a) - 'job_id' ORDER BY a.attempt_no)
                           FROM agentq.job_attempt a WHERE a.job_id = q.job_id), '[]'))
 FROM agentq.job_queue q
-LEFT JOIN agentq.job_lease l ON l.job_id = q.job_id
-LEFT JOIN agentq.job_done d ON d.job_id = q.job_id
-LEFT JOIN agentq.job_checkpoint c ON c.job_id = q.job_id
+LEFT JOIN agentq_internal.job_lease l ON l.job_id = q.job_id
+LEFT JOIN agentq_internal.job_done d ON d.job_id = q.job_id
+LEFT JOIN agentq_internal.job_checkpoint c ON c.job_id = q.job_id
 -- Not every version of the schema has all of its columns.
-LEFT JOIN LATERAL (SELECT to_jsonb(j) AS job FROM agentq.job j WHERE j.job_id = q.job_id) t ON true
+LEFT JOIN LATERAL (SELECT to_jsonb(j) AS job FROM agentq_internal.job j WHERE j.job_id = q.job_id) t ON true
 WHERE q.job_id = $1

@@ -6,7 +6,7 @@ WITH ended AS (
     SELECT j.queue_id, j.job_kind, coalesce(d.state, 'succeeded') AS state,
         extract(epoch FROM d.picked_at - greatest(j.scheduled_at, j.created_at))::double precision AS waited,
         extract(epoch FROM d.finished_at - d.picked_at)::double precision AS ran
-    FROM agentq.job_done d JOIN agentq.job j ON j.job_id = d.job_id
+    FROM agentq_internal.job_done d JOIN agentq_internal.job j ON j.job_id = d.job_id
     WHERE d.finished_at > $1 AND d.finished_at <= $2
 ), finished AS (
     SELECT queue_id, job_kind, count(*) AS finished, count(*) FILTER (WHERE state = 'succeeded') AS succeeded,
@@ -14,13 +14,13 @@ WITH ended AS (
         percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ran) AS ran
     FROM ended GROUP BY queue_id, job_kind
 ), ready AS (
-    SELECT queue_id, job_kind, count(*) AS jobs FROM agentq.job_ready GROUP BY queue_id, job_kind
+    SELECT queue_id, job_kind, count(*) AS jobs FROM agentq_internal.job_ready GROUP BY queue_id, job_kind
 ), waiting AS (
     SELECT j.queue_id, j.job_kind, count(*) AS jobs
-    FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id GROUP BY j.queue_id, j.job_kind
+    FROM agentq_internal.job_waiting w JOIN agentq_internal.job j ON j.job_id = w.job_id GROUP BY j.queue_id, j.job_kind
 ), held AS (
     SELECT j.queue_id, j.job_kind, count(*) AS jobs
-    FROM agentq.job_lease l JOIN agentq.job j ON j.job_id = l.job_id GROUP BY j.queue_id, j.job_kind
+    FROM agentq_internal.job_lease l JOIN agentq_internal.job j ON j.job_id = l.job_id GROUP BY j.queue_id, j.job_kind
 ), kinds AS (
     SELECT queue_id, job_kind FROM finished UNION SELECT queue_id, job_kind FROM ready
     UNION SELECT queue_id, job_kind FROM waiting UNION SELECT queue_id, job_kind FROM held

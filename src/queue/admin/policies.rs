@@ -35,7 +35,7 @@ const MOST_DELAYS: usize = 1_000;
 const MOST_CLASSES: usize = 1_000;
 
 /// The classes as the library knows them; the table takes its first rows from here.
-#[pg_extern(immutable, parallel_safe)]
+#[pg_extern(schema = "agentq_internal", immutable, parallel_safe)]
 fn fn_error_class_defaults() -> TableIterator<
     'static,
     (

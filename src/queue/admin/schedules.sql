@@ -44,4 +44,4 @@ WHERE schedule = $1
 SELECT min(next_fire_at) FROM agentq.schedule WHERE paused_at IS NULL
 
 -- name: is_unfinished(job uuid)
-SELECT EXISTS (SELECT FROM agentq.job WHERE job_id = $1) AND NOT EXISTS (SELECT FROM agentq.job_done WHERE job_id = $1)
+SELECT EXISTS (SELECT FROM agentq_internal.job WHERE job_id = $1) AND NOT EXISTS (SELECT FROM agentq_internal.job_done WHERE job_id = $1)

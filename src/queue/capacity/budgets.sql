@@ -13,4 +13,4 @@ RETURNING jsonb_build_object('ok', true, 'code', CASE WHEN b.xmax = 0 THEN 'crea
 DELETE FROM agentq.budget WHERE limit_key = $1 AND unit = $2 AND period = $3 RETURNING limit_key
 
 -- name: lease_reserved(job_id uuid, texts text[])
-UPDATE agentq.job_lease SET reserved = $2 WHERE job_id = $1
+UPDATE agentq_internal.job_lease SET reserved = $2 WHERE job_id = $1

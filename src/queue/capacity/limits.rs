@@ -193,7 +193,7 @@ fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
 }
 
 /// Slots in use as shared memory counts them.
-#[pg_extern(security_definer, volatile)]
+#[pg_extern(schema = "agentq_internal", security_definer, volatile)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_counted(p_key: Option<&str>) -> Option<i64> {
     let key = p_key?;

@@ -22,12 +22,12 @@ RETURNING jsonb_build_object('ok', true, 'code', CASE WHEN r.xmax = 0 THEN 'crea
     'max_age_seconds', r.max_age_seconds, 'description', r.description)
 
 -- name: limit_mark()
-UPDATE agentq.job_lease l
+UPDATE agentq_internal.job_lease l
 SET limits = ARRAY(SELECT k FROM unnest(l.limits) k UNION SELECT k FROM unnest(n.keys) k)
 FROM (
     SELECT h.job_id, array_agg(k.key) AS keys
-    FROM agentq.job_lease h
-    JOIN agentq.job j ON j.job_id = h.job_id
+    FROM agentq_internal.job_lease h
+    JOIN agentq_internal.job j ON j.job_id = h.job_id
     JOIN agentq.queue q ON q.queue_id = j.queue_id
     CROSS JOIN LATERAL (
         SELECT 'global' AS key
@@ -35,7 +35,7 @@ FROM (
         UNION ALL SELECT 'kind:' || j.job_kind
         UNION ALL SELECT unnest(j.limit_keys)
     ) k
-    WHERE octet_length(k.key) <= 100 AND agentq.fn_limit_rule_of(k.key) IS NOT NULL
+    WHERE octet_length(k.key) <= 100 AND agentq_internal.fn_limit_rule_of(k.key) IS NOT NULL
       AND NOT coalesce(k.key = ANY (h.limits), false)
     GROUP BY h.job_id
 ) n
@@ -45,9 +45,9 @@ WHERE l.job_id = n.job_id
 DELETE FROM agentq.limit_rule WHERE limit_key = $1 RETURNING 1
 
 -- name: limitless(no_budgets bool)
-DELETE FROM agentq.job_line b USING agentq.job j
+DELETE FROM agentq_internal.job_line b USING agentq_internal.job j
 WHERE j.job_id = b.job_id AND b.line NOT LIKE 'order:%' AND b.line NOT LIKE 'fair:%'
-  AND CASE WHEN b.line LIKE 'budget:%' THEN $1 ELSE agentq.fn_limit_rule_of(b.line) IS NULL END
+  AND CASE WHEN b.line LIKE 'budget:%' THEN $1 ELSE agentq_internal.fn_limit_rule_of(b.line) IS NULL END
 RETURNING j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at
 
 -- name: limit_reported(key text, now timestamptz)

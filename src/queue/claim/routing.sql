@@ -1,8 +1,8 @@
 -- name: unroutable(alert_after int8, now timestamptz) freely
 WITH RECURSIVE lane AS (
-    (SELECT line AS name FROM agentq.job_line WHERE line >= 'fair:' AND line < 'fair;' ORDER BY line LIMIT 1)
+    (SELECT line AS name FROM agentq_internal.job_line WHERE line >= 'fair:' AND line < 'fair;' ORDER BY line LIMIT 1)
     UNION ALL
-    SELECT (SELECT b.line FROM agentq.job_line b
+    SELECT (SELECT b.line FROM agentq_internal.job_line b
             WHERE b.line > lane.name AND b.line < 'fair;' ORDER BY b.line LIMIT 1)
     FROM lane WHERE lane.name IS NOT NULL
 ), needs AS (
@@ -10,9 +10,9 @@ WITH RECURSIVE lane AS (
     FROM lane WHERE name IS NOT NULL AND split_part(name, '|', 2) <> ''
     GROUP BY 1
 ), waiting AS (
-    SELECT n.requires, (SELECT min(b.scheduled_at) FROM agentq.job_line b WHERE b.line = ANY (n.lanes)) AS since,
-           (SELECT count(*) FROM (SELECT FROM agentq.job_line b WHERE b.line = ANY (n.lanes) LIMIT 10000) j) AS jobs,
-           (SELECT b.job_id FROM agentq.job_line b WHERE b.line = ANY (n.lanes) ORDER BY b.scheduled_at LIMIT 1) AS job_id
+    SELECT n.requires, (SELECT min(b.scheduled_at) FROM agentq_internal.job_line b WHERE b.line = ANY (n.lanes)) AS since,
+           (SELECT count(*) FROM (SELECT FROM agentq_internal.job_line b WHERE b.line = ANY (n.lanes) LIMIT 10000) j) AS jobs,
+           (SELECT b.job_id FROM agentq_internal.job_line b WHERE b.line = ANY (n.lanes) ORDER BY b.scheduled_at LIMIT 1) AS job_id
     FROM needs n
 )
 SELECT w.requires, jsonb_build_object('requires', string_to_array(w.requires, ','), 'jobs', w.jobs, 'since', w.since, 'job_id', w.job_id) AS told

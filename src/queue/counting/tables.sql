@@ -1,13 +1,13 @@
 -- name: line_names()
 WITH RECURSIVE k AS (
-    (SELECT line AS key FROM agentq.job_line ORDER BY line LIMIT 1)
+    (SELECT line AS key FROM agentq_internal.job_line ORDER BY line LIMIT 1)
     UNION ALL
-    SELECT (SELECT b.line FROM agentq.job_line b WHERE b.line > k.key ORDER BY b.line LIMIT 1)
+    SELECT (SELECT b.line FROM agentq_internal.job_line b WHERE b.line > k.key ORDER BY b.line LIMIT 1)
     FROM k WHERE k.key IS NOT NULL
 )
 SELECT key FROM k WHERE key IS NOT NULL AND key NOT LIKE 'order:%'
 
 -- name: gauge_save(key text, gauge jsonb)
-INSERT INTO agentq.limit_gauge AS g (limit_key, gauge, saved_at)
+INSERT INTO agentq_internal.limit_gauge AS g (limit_key, gauge, saved_at)
 VALUES ($1, $2, agentq.fn_clock_now())
 ON CONFLICT (limit_key) DO UPDATE SET gauge = excluded.gauge, saved_at = excluded.saved_at

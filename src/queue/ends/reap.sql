@@ -4,33 +4,33 @@ SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_
        l.cancel_reason IS NOT NULL AS cancel_requested,
        CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END AS state, h.executor_name
 FROM agentq.queue_heartbeat h
-JOIN agentq.job_lease l ON l.lease_owner = coalesce(h.lease_owner, h.executor_name)
-JOIN agentq.job j ON j.job_id = l.job_id
+JOIN agentq_internal.job_lease l ON l.lease_owner = coalesce(h.lease_owner, h.executor_name)
+JOIN agentq_internal.job j ON j.job_id = l.job_id
 WHERE $2 - h.last_tick_at > 2 * make_interval(secs => $1)
-  AND NOT EXISTS (SELECT FROM agentq.job_lease later
+  AND NOT EXISTS (SELECT FROM agentq_internal.job_lease later
                   WHERE later.lease_owner = l.lease_owner AND later.picked_at > h.last_tick_at)
 LIMIT $3
 FOR UPDATE OF l SKIP LOCKED
 
 -- name: reap_facts(job_id uuid)
 SELECT j.external_effects IS TRUE AS external_effects,
-       (SELECT count(*) FROM agentq.job_attempt_log a
+       (SELECT count(*) FROM agentq_internal.job_attempt_log a
         WHERE a.job_id = j.job_id AND (a.outcome = 'lease_expired' OR a.error_class = 'worker_died')
-          AND NOT EXISTS (SELECT FROM agentq.job_attempt_log b
+          AND NOT EXISTS (SELECT FROM agentq_internal.job_attempt_log b
                           WHERE b.job_id = a.job_id AND b.ended_at > a.ended_at
                             AND b.outcome <> 'lease_expired' AND b.error_class IS DISTINCT FROM 'worker_died')) AS silent_before
-FROM agentq.job j WHERE j.job_id = $1
+FROM agentq_internal.job j WHERE j.job_id = $1
 
 -- name: park(job_id uuid, _ text)
-UPDATE agentq.job SET parked = $2 WHERE job_id = $1
+UPDATE agentq_internal.job SET parked = $2 WHERE job_id = $1
 
 -- name: reap(expired uuid[], now timestamptz, most int8)
 SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, l.lease_owner::text,
        j.attempts::integer, j.max_attempts::integer,
        l.cancel_reason IS NOT NULL AS cancel_requested,
        CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END AS state, l.lease_until
-FROM agentq.job_lease l
-JOIN agentq.job j ON j.job_id = l.job_id
+FROM agentq_internal.job_lease l
+JOIN agentq_internal.job j ON j.job_id = l.job_id
 WHERE l.job_id = ANY ($1) AND l.lease_until <= $2
 ORDER BY l.lease_until
 LIMIT $3

@@ -1,18 +1,18 @@
 -- name: pending(keys text[]) freely
 SELECT coalesce(sum(CASE
-           WHEN k.key = 'global' THEN (SELECT count(*) FROM agentq.job_ready) + (SELECT count(*) FROM agentq.job_waiting)
-               + (SELECT count(*) FROM agentq.job_line)
+           WHEN k.key = 'global' THEN (SELECT count(*) FROM agentq_internal.job_ready) + (SELECT count(*) FROM agentq_internal.job_waiting)
+               + (SELECT count(*) FROM agentq_internal.job_line)
            WHEN k.key LIKE 'queue:%' THEN (
-               SELECT (SELECT count(*) FROM agentq.job_ready r WHERE r.any_queue_id = q.queue_id)
-                   + (SELECT count(*) FROM agentq.job_line b WHERE b.any_queue_id = q.queue_id)
-                   + (SELECT count(*) FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id)
+               SELECT (SELECT count(*) FROM agentq_internal.job_ready r WHERE r.any_queue_id = q.queue_id)
+                   + (SELECT count(*) FROM agentq_internal.job_line b WHERE b.any_queue_id = q.queue_id)
+                   + (SELECT count(*) FROM agentq_internal.job_waiting w JOIN agentq_internal.job j ON j.job_id = w.job_id WHERE j.queue_id = q.queue_id)
                FROM agentq.queue q WHERE q.queue = substr(k.key, 7))
-           WHEN k.key LIKE 'kind:%' THEN (SELECT count(*) FROM agentq.job_ready r WHERE r.job_kind = substr(k.key, 6))
-               + (SELECT count(*) FROM agentq.job_line b WHERE b.job_kind = substr(k.key, 6))
-               + (SELECT count(*) FROM agentq.job_waiting w JOIN agentq.job j ON j.job_id = w.job_id WHERE j.job_kind = substr(k.key, 6))
-           ELSE (SELECT count(*) FROM (SELECT job_id FROM agentq.job_ready UNION ALL SELECT job_id FROM agentq.job_waiting
-                                       UNION ALL SELECT job_id FROM agentq.job_line) p
-                 JOIN agentq.job j ON j.job_id = p.job_id WHERE k.key = ANY (j.limit_keys))
+           WHEN k.key LIKE 'kind:%' THEN (SELECT count(*) FROM agentq_internal.job_ready r WHERE r.job_kind = substr(k.key, 6))
+               + (SELECT count(*) FROM agentq_internal.job_line b WHERE b.job_kind = substr(k.key, 6))
+               + (SELECT count(*) FROM agentq_internal.job_waiting w JOIN agentq_internal.job j ON j.job_id = w.job_id WHERE j.job_kind = substr(k.key, 6))
+           ELSE (SELECT count(*) FROM (SELECT job_id FROM agentq_internal.job_ready UNION ALL SELECT job_id FROM agentq_internal.job_waiting
+                                       UNION ALL SELECT job_id FROM agentq_internal.job_line) p
+                 JOIN agentq_internal.job j ON j.job_id = p.job_id WHERE k.key = ANY (j.limit_keys))
            END)::bigint, 0)::bigint AS waiting,
        coalesce((SELECT (sum(m.finished) / nullif(sum(m.seconds), 0))::double precision
                  FROM (SELECT sum(finished) AS finished, max(period_seconds) AS seconds FROM agentq.metric
@@ -21,15 +21,15 @@ FROM unnest($1) AS k (key)
 
 -- name: oldest(key text, now timestamptz) freely
 SELECT extract(epoch FROM $2 - CASE
-    WHEN $1 = 'global' THEN least((SELECT min(scheduled_at) FROM agentq.job_ready), (SELECT min(scheduled_at) FROM agentq.job_line))
+    WHEN $1 = 'global' THEN least((SELECT min(scheduled_at) FROM agentq_internal.job_ready), (SELECT min(scheduled_at) FROM agentq_internal.job_line))
     WHEN $1 LIKE 'queue:%' THEN (
-        SELECT least((SELECT min(r.scheduled_at) FROM agentq.job_ready r WHERE r.any_queue_id = q.queue_id),
-                     (SELECT min(b.scheduled_at) FROM agentq.job_line b WHERE b.any_queue_id = q.queue_id))
+        SELECT least((SELECT min(r.scheduled_at) FROM agentq_internal.job_ready r WHERE r.any_queue_id = q.queue_id),
+                     (SELECT min(b.scheduled_at) FROM agentq_internal.job_line b WHERE b.any_queue_id = q.queue_id))
         FROM agentq.queue q WHERE q.queue = substr($1, 7))
     WHEN $1 LIKE 'kind:%' THEN least(
-        (SELECT min(r.scheduled_at) FROM agentq.job_ready r WHERE r.job_kind = substr($1, 6)),
-        (SELECT min(b.scheduled_at) FROM agentq.job_line b WHERE b.job_kind = substr($1, 6)))
-    ELSE (SELECT min(p.scheduled_at) FROM (SELECT job_id, scheduled_at FROM agentq.job_ready
-                                           UNION ALL SELECT job_id, scheduled_at FROM agentq.job_line) p
-          JOIN agentq.job j ON j.job_id = p.job_id WHERE $1 = ANY (j.limit_keys))
+        (SELECT min(r.scheduled_at) FROM agentq_internal.job_ready r WHERE r.job_kind = substr($1, 6)),
+        (SELECT min(b.scheduled_at) FROM agentq_internal.job_line b WHERE b.job_kind = substr($1, 6)))
+    ELSE (SELECT min(p.scheduled_at) FROM (SELECT job_id, scheduled_at FROM agentq_internal.job_ready
+                                           UNION ALL SELECT job_id, scheduled_at FROM agentq_internal.job_line) p
+          JOIN agentq_internal.job j ON j.job_id = p.job_id WHERE $1 = ANY (j.limit_keys))
     END)::double precision

@@ -1,5 +1,5 @@
 -- name: job_change(job_id uuid, changes jsonb)
-UPDATE agentq.job
+UPDATE agentq_internal.job
 SET priority = CASE WHEN $2 ? 'priority' THEN ($2->>'priority')::integer ELSE priority END,
     scheduled_at = CASE WHEN $2 ? 'scheduled_at' THEN ($2->>'scheduled_at')::timestamptz ELSE scheduled_at END,
     max_attempts = CASE WHEN $2 ? 'max_attempts' THEN ($2->>'max_attempts')::integer ELSE max_attempts END,
@@ -13,21 +13,21 @@ RETURNING jsonb_build_object('ok', true, 'code', 'changed', 'job_id', job_id, 'p
     job_id, queue_id, job_kind::text, priority::integer, scheduled_at
 
 -- name: throttle(key text, job_id uuid, now timestamptz, until timestamptz)
-INSERT INTO agentq.job_throttle AS t (idempotency_key, job_id, expires_at) VALUES ($1, $2, $4)
+INSERT INTO agentq_internal.job_throttle AS t (idempotency_key, job_id, expires_at) VALUES ($1, $2, $4)
 ON CONFLICT (idempotency_key) DO UPDATE SET job_id = excluded.job_id, expires_at = excluded.expires_at
 WHERE t.expires_at <= $3
 RETURNING true
 
 -- name: key_free(key text, job_id uuid)
-DELETE FROM agentq.job_key WHERE idempotency_key = $1 AND job_id = $2
+DELETE FROM agentq_internal.job_key WHERE idempotency_key = $1 AND job_id = $2
 
 -- name: throttled(key text)
-SELECT job_id, expires_at FROM agentq.job_throttle WHERE idempotency_key = $1
+SELECT job_id, expires_at FROM agentq_internal.job_throttle WHERE idempotency_key = $1
 
 -- name: parked(job_id uuid)
 SELECT j.attempts::integer, j.max_attempts::integer, j.last_error
-FROM agentq.job j WHERE j.job_id = $1 AND j.parked IS NOT NULL
-  AND NOT EXISTS (SELECT FROM agentq.job_done d WHERE d.job_id = j.job_id)
+FROM agentq_internal.job j WHERE j.job_id = $1 AND j.parked IS NOT NULL
+  AND NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = j.job_id)
 
 -- name: created_at(job_id uuid)
-SELECT created_at FROM agentq.job WHERE job_id = $1
+SELECT created_at FROM agentq_internal.job WHERE job_id = $1

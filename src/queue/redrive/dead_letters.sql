@@ -27,7 +27,7 @@ WHERE d.dead_letter_id = $1
 FOR UPDATE
 
 -- name: done_lock(job_id uuid)
-SELECT job_id FROM agentq.job_done WHERE job_id = $1 FOR UPDATE
+SELECT job_id FROM agentq_internal.job_done WHERE job_id = $1 FOR UPDATE
 
 -- name: letters(filter jsonb, limit int8, again bool)
 SELECT d.dead_letter_id, d.job_id, d.redriven_as, jsonb_strip_nulls(jsonb_build_object('job_kind', d.job_kind,
@@ -62,7 +62,7 @@ WITH t AS (
     FROM t WHERE d.dead_letter_id = t.dead_letter_id
     RETURNING d.job_id, (d.settings->>'replay_count')::integer AS replay_count
 )
-UPDATE agentq.job j SET replay_count = l.replay_count FROM letter l WHERE j.job_id = l.job_id
+UPDATE agentq_internal.job j SET replay_count = l.replay_count FROM letter l WHERE j.job_id = l.job_id
 
 -- name: letter_purge(before timestamptz, filter jsonb, limit int8)
 WITH old AS (

@@ -2,7 +2,7 @@
 WITH letter AS (
     SELECT dead_letter_id FROM agentq.job_dead_letter WHERE job_id = $1 FOR UPDATE
 )
-SELECT d.job_id FROM agentq.job_done d WHERE d.job_id = $1 AND (SELECT count(*) FROM letter) >= 0 FOR UPDATE
+SELECT d.job_id FROM agentq_internal.job_done d WHERE d.job_id = $1 AND (SELECT count(*) FROM letter) >= 0 FOR UPDATE
 
 -- name: replay_document(job_id uuid)
 SELECT jsonb_strip_nulls(jsonb_build_object('job_kind', j.job_kind, 'idempotency_key', j.idempotency_key,
@@ -14,10 +14,10 @@ SELECT jsonb_strip_nulls(jsonb_build_object('job_kind', j.job_kind, 'idempotency
         'ordering_key', j.ordering_key, 'cost', to_jsonb(j)->'cost', 'fairness_key', to_jsonb(j)->'fairness_key', 'requires', to_jsonb(j)->'requires'))
        || jsonb_build_object('payload_json', j.payload_json) AS document,
        v.state, coalesce(j.replay_count, 0) AS replays, j.external_effects IS TRUE AS external_effects, c.checkpoint
-FROM agentq.job j
+FROM agentq_internal.job j
 JOIN agentq.queue q ON q.queue_id = j.queue_id
 JOIN agentq.job_queue v ON v.job_id = j.job_id
-LEFT JOIN agentq.job_checkpoint c ON c.job_id = j.job_id
+LEFT JOIN agentq_internal.job_checkpoint c ON c.job_id = j.job_id
 WHERE j.job_id = $1
 FOR UPDATE OF j
 
@@ -29,11 +29,11 @@ WITH letter AS (
         settings = settings || jsonb_build_object('replay_count', $3)
     WHERE job_id = $1
 )
-UPDATE agentq.job SET replay_count = $3 WHERE job_id = $1
+UPDATE agentq_internal.job SET replay_count = $3 WHERE job_id = $1
 
 -- name: checkpoint_of(from uuid)
-SELECT checkpoint, saved_at FROM agentq.job_checkpoint WHERE job_id = $1
+SELECT checkpoint, saved_at FROM agentq_internal.job_checkpoint WHERE job_id = $1
 
 -- name: checkpoint(to uuid, now timestamptz, sonb jsonb)
-INSERT INTO agentq.job_checkpoint (job_id, saved_at, checkpoint) VALUES ($1, $2, $3)
+INSERT INTO agentq_internal.job_checkpoint (job_id, saved_at, checkpoint) VALUES ($1, $2, $3)
 ON CONFLICT (job_id) DO UPDATE SET saved_at = excluded.saved_at, checkpoint = excluded.checkpoint

@@ -1,25 +1,25 @@
 -- name: order_lead(queue_id int4, key text, job_id uuid)
-INSERT INTO agentq.job_order (queue_id, ordering_key, job_id) VALUES ($1, $2, $3)
+INSERT INTO agentq_internal.job_order (queue_id, ordering_key, job_id) VALUES ($1, $2, $3)
 ON CONFLICT (queue_id, ordering_key) DO NOTHING
 RETURNING true
 
 -- name: order_follow(queue_id int4, key text)
-SELECT true FROM agentq.job_order WHERE queue_id = $1 AND ordering_key = $2 FOR SHARE
+SELECT true FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key = $2 FOR SHARE
 
 -- name: order_lock(queue_id int4, key text, job_id uuid)
-SELECT true FROM agentq.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3 FOR UPDATE
+SELECT true FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3 FOR UPDATE
 
 -- name: order_try(p1 int4, p2 text, p3 uuid)
-SELECT true FROM agentq.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3 FOR UPDATE SKIP LOCKED
+SELECT true FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3 FOR UPDATE SKIP LOCKED
 
 -- name: order_is_head(p1 int4, p2 text, p3 uuid)
-SELECT true FROM agentq.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3
+SELECT true FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3
 
 -- name: order_pass(queue_id int4, key text, job_id uuid)
-UPDATE agentq.job_order SET job_id = $3 WHERE queue_id = $1 AND ordering_key = $2
+UPDATE agentq_internal.job_order SET job_id = $3 WHERE queue_id = $1 AND ordering_key = $2
 
 -- name: order_end(queue_id int4, key text)
-DELETE FROM agentq.job_order WHERE queue_id = $1 AND ordering_key = $2
+DELETE FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key = $2
 
 -- name: order_of(job_id uuid)
-SELECT queue_id, ordering_key FROM agentq.job WHERE job_id = $1 AND ordering_key IS NOT NULL
+SELECT queue_id, ordering_key FROM agentq_internal.job WHERE job_id = $1 AND ordering_key IS NOT NULL

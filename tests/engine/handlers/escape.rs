@@ -76,7 +76,7 @@ fn statements_that_trust_the_sessions_user_are_refused_to_a_handler() {
         "SET agentq.clock_offset = 86400",
         "ALTER EXTENSION agentq UPDATE",
         "DROP EXTENSION agentq",
-        "CREATE TRIGGER spring BEFORE INSERT ON agentq.job FOR EACH ROW EXECUTE FUNCTION evil.spring()",
+        "CREATE TRIGGER spring BEFORE INSERT ON agentq_internal.job FOR EACH ROW EXECUTE FUNCTION evil.spring()",
         "CREATE TRIGGER spring BEFORE INSERT ON precious FOR EACH ROW EXECUTE FUNCTION evil.spring()",
         "LOCK TABLE precious",
         "TRUNCATE precious",
@@ -131,7 +131,7 @@ fn a_handler_finds_the_session_as_if_no_other_had_been_there() {
         let mut found: Vec<agentq_tests::Value> = Vec::new();
         for job in jobs {
             assert_eq!(outcome(s, &job).0, "succeeded");
-            found.push(s.json(&format!("SELECT result FROM agentq.job_done WHERE job_id = '{job}'"), &[]));
+            found.push(s.json(&format!("SELECT result FROM agentq_internal.job_done WHERE job_id = '{job}'"), &[]));
         }
         found.dedup();
         found

@@ -212,7 +212,7 @@ fn of_two_sessions_that_compensate_the_same_one_starts_the_chain() {
             (json!("already_compensating"), json!(false), answer["chain_id"].clone())
         );
     });
-    assert_eq!(s.count("agentq.job WHERE job_kind LIKE '%.undo'"), 1);
+    assert_eq!(s.count("agentq_internal.job WHERE job_kind LIKE '%.undo'"), 1);
     // Had it rolled back, the other would have started it.
     let claim = turn(&mut s);
     expect(&mut s, "dead_letter", &format!("fn_job_fail_or_retry('{}', 'bob', 'no')", id(&claim)));
@@ -383,7 +383,7 @@ fn a_chain_of_a_mission_and_one_of_its_jobs_do_not_take_the_same_effect() {
     let mission = start(&mut s, &json!({"steps": [{"name": "a", "kind": "a"}]}), "");
     let other = id(&claimed(&mut s, "bob"));
     expect(&mut s, "succeeded", &format!("fn_job_ack('{other}', 'bob')"));
-    s.run(&format!("UPDATE agentq.effect SET mission_id = '{mission}'"));
+    s.run(&format!("UPDATE agentq_internal.effect SET mission_id = '{mission}'"));
     s.run("BEGIN");
     expect(&mut s, "compensating", &format!("fn_effect_compensate(p_mission_id => '{mission}')"));
     std::thread::scope(|scope| {
@@ -394,7 +394,7 @@ fn a_chain_of_a_mission_and_one_of_its_jobs_do_not_take_the_same_effect() {
         assert_eq!(waiting.join().expect("the other session")["code"], "nothing_to_compensate");
     });
     assert_eq!(statuses(&mut s, &effects), ["succeeded", "succeeded", "compensating"]);
-    assert_eq!((s.count("agentq.effect_chain"), s.count("agentq.job WHERE job_kind LIKE '%.undo'")), (1, 1));
+    assert_eq!((s.count("agentq.effect_chain"), s.count("agentq_internal.job WHERE job_kind LIKE '%.undo'")), (1, 1));
     db.assert_sound();
 }
 

@@ -87,7 +87,7 @@ fn an_operation_that_plans_what_it_does_not_declare_is_told_of_at_once() {
     let found = ["operation book undeclared mail.send trip 1"];
     assert_eq!(drift(&mut s), found);
     // No compensation is meant for what nobody has declared.
-    assert_eq!(s.count("agentq.effect WHERE effect_type = 'mail.send' AND declared_compensation IS NULL"), 2);
+    assert_eq!(s.count("agentq_internal.effect WHERE effect_type = 'mail.send' AND declared_compensation IS NULL"), 2);
     let events = "agentq.event WHERE event_kind = 'operation.drift' AND purpose = 'audit'";
     assert_eq!(s.count(events), 1);
     // Once for a job, also if it is tried again or plans more of the same.

@@ -18,7 +18,7 @@ fn old_effects_go_after_their_jobs_and_what_waits_for_a_person_stays() {
     expect(&mut s, "run", &format!("fn_effect_begin('{}', 'bob')", effects[1]));
     expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
     let tick = "fn_engine_tick('clean_effects')";
-    let left = "SELECT status FROM agentq.effect ORDER BY seq";
+    let left = "SELECT status FROM agentq_internal.effect ORDER BY seq";
     s.shift_clock(366 * 86_400);
     // As long as the job is there, so are its effects.
     s.call(tick);
@@ -31,7 +31,7 @@ fn old_effects_go_after_their_jobs_and_what_waits_for_a_person_stays() {
     s.call(tick);
     // Whether the second happened, nobody has said.
     assert_eq!(s.texts(left), ["executing"]);
-    assert_eq!(s.count("agentq.effect_drift"), 0);
+    assert_eq!(s.count("agentq_internal.effect_drift"), 0);
 }
 
 #[test]
@@ -57,6 +57,6 @@ fn chains_go_with_their_effects_and_a_failed_one_stays() {
     s.call("fn_job_purge('1 day')");
     s.call("fn_engine_tick('clean_effects')");
     assert_eq!(s.texts("SELECT status FROM agentq.effect_chain"), ["halted"]);
-    assert_eq!(s.texts("SELECT status FROM agentq.effect"), ["compensation_failed"]);
+    assert_eq!(s.texts("SELECT status FROM agentq_internal.effect"), ["compensation_failed"]);
     db.assert_sound();
 }

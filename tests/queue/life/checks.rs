@@ -33,8 +33,8 @@ const LOOKS_AT: usize = 64;
 const JOBS: &str = "SELECT concat_ws(' ', q.job_id, q.job_kind, q.state, q.attempts, q.max_attempts,
         'held by', coalesce(q.lease_owner, '-'), coalesce(l.lease_token::text, '-'), l.cancel_reason IS NOT NULL,
         'made of', coalesce(j.replay_of::text, '-'), 'letter', coalesce(d.reason, '-'), coalesce(d.redriven_as::text, '-'))
-    FROM agentq.job_queue q JOIN agentq.job j USING (job_id)
-    LEFT JOIN agentq.job_lease l USING (job_id) LEFT JOIN agentq.job_dead_letter d USING (job_id)
+    FROM agentq.job_queue q JOIN agentq_internal.job j USING (job_id)
+    LEFT JOIN agentq_internal.job_lease l USING (job_id) LEFT JOIN agentq.job_dead_letter d USING (job_id)
     ORDER BY q.job_id";
 
 /// Jobs whose attempts are not those that failed or expired, or that succeeded more than once, or not at all.
@@ -85,7 +85,7 @@ impl World {
     /// Leases, shared memory and the model count the same slots, and no limit is passed.
     fn check_slots(&mut self) {
         let sql = format!(
-            "SELECT concat_ws(' ', k, coalesce(v.active, 0), agentq.fn_limit_counted(k))
+            "SELECT concat_ws(' ', k, coalesce(v.active, 0), agentq_internal.fn_limit_counted(k))
              FROM unnest('{{{}}}'::text[]) WITH ORDINALITY AS u (k, n) LEFT JOIN agentq.v_limit v ON v.limit_key = k ORDER BY n",
             KEYS.join(",")
         );
@@ -110,7 +110,7 @@ impl World {
             return 0;
         }
         let ids: Vec<String> = expired.iter().map(|(id, _)| id.clone()).collect();
-        let left = format!("SELECT lease_token FROM agentq.job_lease WHERE job_id = ANY ({})", list(&ids));
+        let left = format!("SELECT lease_token FROM agentq_internal.job_lease WHERE job_id = ANY ({})", list(&ids));
         let left = self.sessions[who].texts(&left);
         let gone: Vec<&String> = expired.iter().filter(|(_, token)| !left.contains(token)).map(|(id, _)| id).collect();
         for id in &gone {
@@ -176,7 +176,7 @@ impl World {
 pub fn assert_drained(s: &mut Session, made: i64) {
     let ended = ["succeeded", "failed", "dead_letter", "cancelled"];
     let ended = ended.map(|state| s.count(&format!("agentq.job_queue WHERE state = '{state}'")));
-    assert_eq!((ended.iter().sum::<i64>(), s.count("agentq.job")), (made, made), "{ended:?}");
+    assert_eq!((ended.iter().sum::<i64>(), s.count("agentq_internal.job")), (made, made), "{ended:?}");
     for (none, what) in [
         ("job_ready", "ready"),
         ("job_waiting", "waiting"),
@@ -191,8 +191,12 @@ pub fn assert_drained(s: &mut Session, made: i64) {
         assert_eq!(s.count(&format!("agentq.{none}")), 0, "{what}");
     }
     let none = if is_preloaded(s) { "0" } else { "NULL" };
-    let keys = s.texts("SELECT DISTINCT unnest(limit_keys) FROM agentq.job");
+    let keys = s.texts("SELECT DISTINCT unnest(limit_keys) FROM agentq_internal.job");
     for key in keys.iter().map(String::as_str).chain(KEYS) {
-        assert_eq!(s.text(&format!("SELECT agentq.fn_limit_counted('{key}')")), none, "a slot of {key} has leaked");
+        assert_eq!(
+            s.text(&format!("SELECT agentq_internal.fn_limit_counted('{key}')")),
+            none,
+            "a slot of {key} has leaked"
+        );
     }
 }

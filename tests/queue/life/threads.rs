@@ -66,7 +66,7 @@ impl Hammer<'_> {
     }
 
     fn enqueue(&mut self) -> Option<()> {
-        if self.s.count("agentq.job_ready") + self.s.count("agentq.job_line") > MOST {
+        if self.s.count("agentq_internal.job_ready") + self.s.count("agentq_internal.job_line") > MOST {
             return self.claim();
         }
         let keys = ["\"tenant:1\"", "\"tenant:2\"", "\"tenant:3\", \"provider:x\"", ""][self.dice.below(4)];
@@ -211,7 +211,8 @@ impl Hammer<'_> {
 }
 
 /// Leases by key, as the jobs under lease say, and not as the leases do.
-const HELD: &str = "SELECT concat_ws(' ', key, count(*)) FROM agentq.job_lease l JOIN agentq.job j USING (job_id),
+const HELD: &str =
+    "SELECT concat_ws(' ', key, count(*)) FROM agentq_internal.job_lease l JOIN agentq_internal.job j USING (job_id),
     unnest(ARRAY['global', 'kind:' || j.job_kind] || coalesce(j.limit_keys, '{}')
         || ARRAY(SELECT k FROM unnest(l.limits) k WHERE k LIKE 'worker%')) key
     GROUP BY key";

@@ -9,16 +9,16 @@ const LEFT: [(&str, &str); 8] = [
     ("jobs that nobody can finish", "SELECT count(*) FROM agentq.job_queue WHERE finished_at IS NULL"),
     (
         "rows in a resting place",
-        "SELECT (SELECT count(*) FROM agentq.job_ready)
-        + (SELECT count(*) FROM agentq.job_waiting) + (SELECT count(*) FROM agentq.job_line)",
+        "SELECT (SELECT count(*) FROM agentq_internal.job_ready)
+        + (SELECT count(*) FROM agentq_internal.job_waiting) + (SELECT count(*) FROM agentq_internal.job_line)",
     ),
-    ("leases", "SELECT count(*) FROM agentq.job_lease"),
-    ("idempotency keys", "SELECT count(*) FROM agentq.job_key"),
-    ("ordering keys", "SELECT count(*) FROM agentq.job_order"),
-    ("deadlines", "SELECT count(*) FROM agentq.job_deadline"),
+    ("leases", "SELECT count(*) FROM agentq_internal.job_lease"),
+    ("idempotency keys", "SELECT count(*) FROM agentq_internal.job_key"),
+    ("ordering keys", "SELECT count(*) FROM agentq_internal.job_order"),
+    ("deadlines", "SELECT count(*) FROM agentq_internal.job_deadline"),
     (
         "jobs of steps that no step has, or two",
-        "SELECT count(*) FROM agentq.job j WHERE job_kind = 'step'
+        "SELECT count(*) FROM agentq_internal.job j WHERE job_kind = 'step'
            AND (SELECT count(*) FROM agentq.v_mission_step s WHERE s.job_id = j.job_id) <> 1",
     ),
     (
@@ -38,17 +38,17 @@ const MISSIONS: &str = "
 const BUDGETS: &str = "
     SELECT b.limit_key || ' has used ' || b.used || ' for ' || coalesce(n.jobs, 0) || ' jobs'
     FROM agentq.v_budget b
-    LEFT JOIN (SELECT k AS limit_key, count(*) AS jobs FROM agentq.job j
+    LEFT JOIN (SELECT k AS limit_key, count(*) AS jobs FROM agentq_internal.job j
                CROSS JOIN LATERAL unnest(j.limit_keys) k
-               JOIN agentq.job_done d USING (job_id) WHERE d.state IS NULL GROUP BY k) n USING (limit_key)
+               JOIN agentq_internal.job_done d USING (job_id) WHERE d.state IS NULL GROUP BY k) n USING (limit_key)
     WHERE b.used <> coalesce(n.jobs, 0)";
 
 /// Every key that jobs have, with the leases that hold a slot of it and the slots that shared memory counts.
 const SLOTS: &str = "
-    SELECT format('%s: %s leases and %s slots counted', k, coalesce(h.leases, 0), agentq.fn_limit_counted(k))
-    FROM (SELECT DISTINCT unnest(limit_keys) AS k FROM agentq.job) keys
-    LEFT JOIN (SELECT unnest(limits) AS k, count(*) AS leases FROM agentq.job_lease GROUP BY 1) h USING (k)
-    WHERE coalesce(agentq.fn_limit_counted(k), 0) <> coalesce(h.leases, 0)";
+    SELECT format('%s: %s leases and %s slots counted', k, coalesce(h.leases, 0), agentq_internal.fn_limit_counted(k))
+    FROM (SELECT DISTINCT unnest(limit_keys) AS k FROM agentq_internal.job) keys
+    LEFT JOIN (SELECT unnest(limits) AS k, count(*) AS leases FROM agentq_internal.job_lease GROUP BY 1) h USING (k)
+    WHERE coalesce(agentq_internal.fn_limit_counted(k), 0) <> coalesce(h.leases, 0)";
 
 /// Slots in shared memory are those of the leases. The two are read one after the other, so they may need a moment.
 pub fn slots(client: &mut Client, patience: Duration) -> Result<Vec<Problem>, Error> {

@@ -42,7 +42,7 @@ impl<'m> Meddler<'m> {
         let skip = if self.manner.crosswise { 0 } else { self.dice.below(30) };
         let sql = format!(
             "SELECT coalesce(array_agg(job_id ORDER BY job_id), '{{}}')
-             FROM (SELECT job_id FROM agentq.job_ready WHERE job_kind <> 'step' LIMIT 4 OFFSET {skip}) few"
+             FROM (SELECT job_id FROM agentq_internal.job_ready WHERE job_kind <> 'step' LIMIT 4 OFFSET {skip}) few"
         );
         let mut jobs: Vec<Uuid> = self.client.ask(&sql, &[]).map(|row| row.get(0)).unwrap_or_default();
         if self.dice.percent(50) {

@@ -48,7 +48,7 @@ impl Sampler {
         let sessions: Vec<Process> = pids.iter().filter_map(|row| Process::of(row.get(0))).collect();
         let engine: Option<i32> = self.0.query_one("SELECT worker_pid FROM agentq.v_engine_status", &[])?.get(0);
         let row = self.0.query_one(
-            "SELECT (SELECT count(*) FROM agentq.job)::float8,
+            "SELECT (SELECT count(*) FROM agentq_internal.job)::float8,
                     sum(pg_total_relation_size(c.oid))::float8, coalesce(sum(s.n_dead_tup), 0)::float8
              FROM pg_class c LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid
              WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind = 'r' AND c.relname LIKE 'job%'",

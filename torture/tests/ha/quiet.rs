@@ -108,7 +108,7 @@ fn what_a_standby_was_asked_does_not_count_after_its_promotion() {
     let asked = [
         "SELECT count(*) FROM agentq.v_limit",
         "SELECT count(*) FROM agentq.v_budget",
-        "SELECT agentq.fn_limit_counted('tenant:1')",
+        "SELECT agentq_internal.fn_limit_counted('tenant:1')",
         "SELECT agentq.fn_limit_gauge('tenant:1')",
         "SELECT agentq.fn_backpressure_status()",
         "SELECT agentq.fn_job_explain((SELECT job_id FROM agentq.job_queue LIMIT 1))",

@@ -19,8 +19,8 @@ pub const IN_THE_DATABASE: [(&str, Rule, &str); 25] = [
         "a finished job is gone",
         Rule::NothingLost,
         "CREATE TEMP TABLE victim AS SELECT pg_temp.made('acked') AS job_id;
-        DELETE FROM agentq.job WHERE job_id IN (TABLE victim); DELETE FROM agentq.job_done WHERE job_id IN (TABLE victim);
-        DELETE FROM agentq.job_attempt_log WHERE job_id IN (TABLE victim)",
+        DELETE FROM agentq_internal.job WHERE job_id IN (TABLE victim); DELETE FROM agentq_internal.job_done WHERE job_id IN (TABLE victim);
+        DELETE FROM agentq_internal.job_attempt_log WHERE job_id IN (TABLE victim)",
     ),
     (
         "a mission is gone",
@@ -41,55 +41,55 @@ pub const IN_THE_DATABASE: [(&str, Rule, &str); 25] = [
         "an ack that did not last",
         Rule::Final,
         "CREATE TEMP TABLE victim AS SELECT pg_temp.made('acked') AS job_id;
-        DELETE FROM agentq.job_done WHERE job_id IN (TABLE victim);
-        INSERT INTO agentq.job_ready (queue_id, any_queue_id, job_kind, priority, scheduled_at, job_id, keyed)
-        SELECT queue_id, queue_id, job_kind, priority, scheduled_at, job_id, false FROM agentq.job
+        DELETE FROM agentq_internal.job_done WHERE job_id IN (TABLE victim);
+        INSERT INTO agentq_internal.job_ready (queue_id, any_queue_id, job_kind, priority, scheduled_at, job_id, keyed)
+        SELECT queue_id, queue_id, job_kind, priority, scheduled_at, job_id, false FROM agentq_internal.job
         WHERE job_id IN (TABLE victim)",
     ),
     (
         "a cancel that did not last",
         Rule::Final,
-        "UPDATE agentq.job_done SET state = 'failed' WHERE job_id = pg_temp.made('cancelled')",
+        "UPDATE agentq_internal.job_done SET state = 'failed' WHERE job_id = pg_temp.made('cancelled')",
     ),
     (
         "a success under another's token",
         Rule::AttemptsAddUp,
-        "UPDATE agentq.job_done SET lease_token = gen_random_uuid() WHERE job_id = pg_temp.made('acked')",
+        "UPDATE agentq_internal.job_done SET lease_token = gen_random_uuid() WHERE job_id = pg_temp.made('acked')",
     ),
     (
         "an attempt that is not there",
         Rule::AttemptsAddUp,
-        "DELETE FROM agentq.job_attempt_log WHERE lease_token = pg_temp.token('released', 'released')",
+        "DELETE FROM agentq_internal.job_attempt_log WHERE lease_token = pg_temp.token('released', 'released')",
     ),
     (
         "an attempt by nobody",
         Rule::AttemptsAddUp,
-        "INSERT INTO agentq.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
-        SELECT job_id, gen_random_uuid(), created_at, created_at, 'released', 'a stranger' FROM agentq.job
+        "INSERT INTO agentq_internal.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
+        SELECT job_id, gen_random_uuid(), created_at, created_at, 'released', 'a stranger' FROM agentq_internal.job
         WHERE job_id = pg_temp.made('acked')",
     ),
     (
         "one more attempt than its owner knows of",
         Rule::AttemptsAddUp,
-        "INSERT INTO agentq.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
+        "INSERT INTO agentq_internal.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
         SELECT job_id, gen_random_uuid(), began_at, began_at, outcome, lease_owner
-        FROM agentq.job_attempt_log WHERE lease_token = pg_temp.token('released', 'released')",
+        FROM agentq_internal.job_attempt_log WHERE lease_token = pg_temp.token('released', 'released')",
     ),
     (
         "a failure that was not counted",
         Rule::AttemptsAddUp,
-        "UPDATE agentq.job SET attempts = attempts + 1 WHERE job_id = pg_temp.made('acked')",
+        "UPDATE agentq_internal.job SET attempts = attempts + 1 WHERE job_id = pg_temp.made('acked')",
     ),
     (
         "two attempts at once",
         Rule::OneHolder,
-        "UPDATE agentq.job_attempt_log SET ended_at = ended_at + interval '1 hour'
+        "UPDATE agentq_internal.job_attempt_log SET ended_at = ended_at + interval '1 hour'
         WHERE lease_token = pg_temp.token('released', 'released')",
     ),
     (
         "a lease taken too early",
         Rule::OneHolder,
-        "UPDATE agentq.job_attempt_log SET ended_at = began_at + interval '0.1 s'
+        "UPDATE agentq_internal.job_attempt_log SET ended_at = began_at + interval '0.1 s'
         WHERE lease_token = pg_temp.token('expired', 'lease_expired')",
     ),
     (
@@ -105,14 +105,14 @@ pub const IN_THE_DATABASE: [(&str, Rule, &str); 25] = [
     (
         "a job in two places",
         Rule::States,
-        "INSERT INTO agentq.job_ready (queue_id, any_queue_id, job_kind, priority, scheduled_at, job_id, keyed)
-        SELECT queue_id, queue_id, job_kind, priority, scheduled_at, job_id, false FROM agentq.job
+        "INSERT INTO agentq_internal.job_ready (queue_id, any_queue_id, job_kind, priority, scheduled_at, job_id, keyed)
+        SELECT queue_id, queue_id, job_kind, priority, scheduled_at, job_id, false FROM agentq_internal.job
         WHERE job_id = pg_temp.made('acked')",
     ),
     (
         "a job in no place",
         Rule::States,
-        "DELETE FROM agentq.job_done WHERE job_id = pg_temp.made('cancelled')",
+        "DELETE FROM agentq_internal.job_done WHERE job_id = pg_temp.made('cancelled')",
     ),
     (
         "a dead letter without its letter",
@@ -122,15 +122,15 @@ pub const IN_THE_DATABASE: [(&str, Rule, &str); 25] = [
     (
         "a success with a token that nobody was told of",
         Rule::NothingTwice,
-        "INSERT INTO agentq.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
+        "INSERT INTO agentq_internal.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner)
         SELECT job_id, gen_random_uuid(), began_at, began_at, 'failed', lease_owner
-        FROM agentq.job_attempt_log WHERE lease_token = pg_temp.token('failed', 'failed')",
+        FROM agentq_internal.job_attempt_log WHERE lease_token = pg_temp.token('failed', 'failed')",
     ),
     (
         "a mission that has succeeded although a step has not",
         Rule::NothingLeaks,
-        "UPDATE agentq.mission_step SET status = 'cancelled'
-        WHERE step_id = (SELECT min(step_id::text)::uuid FROM agentq.mission_step WHERE mission_id = pg_temp.mission())",
+        "UPDATE agentq_internal.mission_step SET status = 'cancelled'
+        WHERE step_id = (SELECT min(step_id::text)::uuid FROM agentq_internal.mission_step WHERE mission_id = pg_temp.mission())",
     ),
     (
         "a second job of a step",
@@ -142,22 +142,22 @@ pub const IN_THE_DATABASE: [(&str, Rule, &str); 25] = [
         "a slot that nobody gives back",
         Rule::NothingLeaks,
         "SELECT agentq.fn_job_enqueue('limited', 'leak', p_options => '{\"limit_keys\": [\"tenant:0\"]}');
-        SELECT agentq.fn_job_claim('leaker', 'limited'); DELETE FROM agentq.job_lease",
+        SELECT agentq.fn_job_claim('leaker', 'limited'); DELETE FROM agentq_internal.job_lease",
     ),
     (
         "a budget that is spent for nothing",
         Rule::NothingLeaks,
-        "UPDATE agentq.budget_spent SET amount = amount + 1000000 WHERE job_id = pg_temp.made('limited')",
+        "UPDATE agentq_internal.budget_spent SET amount = amount + 1000000 WHERE job_id = pg_temp.made('limited')",
     ),
     (
         "an idempotency key that stays taken",
         Rule::NothingLeaks,
-        "INSERT INTO agentq.job_key (idempotency_key, job_id) VALUES ('leaked', pg_temp.made('acked'))",
+        "INSERT INTO agentq_internal.job_key (idempotency_key, job_id) VALUES ('leaked', pg_temp.made('acked'))",
     ),
     (
         "an ordering key that stays taken",
         Rule::NothingLeaks,
-        "INSERT INTO agentq.job_order (queue_id, ordering_key, job_id)
-        SELECT queue_id, 'leaked', job_id FROM agentq.job WHERE job_id = pg_temp.made('acked')",
+        "INSERT INTO agentq_internal.job_order (queue_id, ordering_key, job_id)
+        SELECT queue_id, 'leaked', job_id FROM agentq_internal.job WHERE job_id = pg_temp.made('acked')",
     ),
 ];
