@@ -1,7 +1,7 @@
 -- The end of the script, when all objects are there: nothing is for PUBLIC, the launcher learns of this
 -- database, and whoever installs learns whether there is an engine.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq FROM PUBLIC;
-REVOKE ALL ON ALL TABLES IN SCHEMA agentq FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq, agentq_internal FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA agentq, agentq_internal FROM PUBLIC;
 
 SELECT agentq_internal.fn_engine_announce();
 

@@ -11,6 +11,9 @@ use pgrx::prelude::*;
 
 // base: time, settings, and who may do what
 extension_sql_file!("../sql/base/schema.sql", name = "base_schema", bootstrap);
+/// Lets functions in Rust name this schema, which base/schema.sql has made by then.
+#[pg_schema]
+mod agentq_internal {}
 extension_sql_file!(
     "../sql/base/config.sql",
     name = "base_config",

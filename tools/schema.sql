@@ -29,7 +29,7 @@ WITH ext AS (
     FROM rel JOIN pg_attribute a ON a.attrelid = rel.oid WHERE a.attacl IS NOT NULL
     UNION ALL
     SELECT 'schema ' || n.nspname, n.nspowner, coalesce(n.nspacl, acldefault('n', n.nspowner))
-    FROM ext JOIN pg_namespace n ON n.nspname = ext.schema
+    FROM pg_namespace n JOIN member m ON m.classid = 'pg_namespace'::regclass AND m.objid = n.oid
 ), line AS (
     SELECT format('extension in schema %s%s', schema, CASE WHEN extrelocatable THEN ', relocatable' ELSE '' END) AS line
     FROM ext

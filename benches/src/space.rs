@@ -127,13 +127,13 @@ impl Plan {
 
 fn size(client: &mut Client) -> Result<f64, Failure> {
     let sql = "SELECT sum(pg_total_relation_size(oid))::float8 FROM pg_class
-               WHERE relnamespace = 'agentq'::regnamespace AND relkind = 'r'";
+               WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relkind = 'r'";
     Ok(client.query_one(sql, &[])?.get(0))
 }
 
 /// The size of the same rows without any room between them.
 fn least(client: &mut Client) -> Result<f64, Failure> {
-    let sql = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'agentq'::regnamespace AND relkind = 'r'";
+    let sql = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relkind = 'r'";
     for table in client.query(sql, &[])? {
         client.batch_execute(&format!("VACUUM FULL {}", table.get::<_, String>(0)))?;
     }

@@ -11,7 +11,7 @@ CREATE TABLE agentq.access_rule (
 COMMENT ON TABLE agentq.access_rule IS 'What each access level may do.';
 COMMENT ON COLUMN agentq.access_rule.level IS 'producer, worker, operator or reader.';
 COMMENT ON COLUMN agentq.access_rule.privilege IS 'The privilege.';
-COMMENT ON COLUMN agentq.access_rule.object IS 'The function, table or view of agentq.';
+COMMENT ON COLUMN agentq.access_rule.object IS 'The table, view or function. A level that has a function of agentq_internal needs it for a view, and cannot call it by name.';
 
 -- How a room says who may do what: its access.sql calls this.
 CREATE FUNCTION agentq_internal.fn_access_allow(p_privilege text, p_levels text[], p_objects text[]) RETURNS void LANGUAGE sql
@@ -55,7 +55,8 @@ COMMENT ON FUNCTION agentq_internal.fn_access_check(text, text) IS 'Refuses an u
 CREATE FUNCTION agentq_internal.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.privilege, 'FUNCTION ' || p.oid::regprocedure
-    FROM agentq.access_rule r JOIN pg_proc p ON p.proname = r.object AND p.pronamespace = 'agentq'::regnamespace
+    FROM agentq.access_rule r
+    JOIN pg_proc p ON p.proname = r.object AND p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
     WHERE r.level = p_level AND r.privilege = 'EXECUTE'
     UNION ALL
     SELECT r.privilege, 'TABLE ' || format('agentq.%I', r.object)

@@ -67,7 +67,7 @@ DECLARE
 BEGIN
     -- A rest cannot be dropped. It is emptied when all of it has outlived its time.
     IF TG_OP = 'TRUNCATE' AND TG_TABLE_NAME IN ('event_usual_rest', 'event_audit_rest') THEN
-        EXECUTE format('SELECT coalesce(max(event_at) < agentq_internal.fn_event_horizon(%L), false) FROM agentq.%I',
+        EXECUTE format('SELECT coalesce(max(event_at) < agentq_internal.fn_event_horizon(%L), false) FROM agentq_internal.%I',
             CASE TG_TABLE_NAME WHEN 'event_audit_rest' THEN 'audit' ELSE 'usual' END, TG_TABLE_NAME) INTO v_is_over;
         IF v_is_over THEN
             RETURN NULL;

@@ -46,7 +46,7 @@ BEGIN
         JOIN pg_catalog.pg_attribute a ON a.attrelid = ('agentq.' || p.whole)::regclass AND a.attnum > 0 AND NOT a.attisdropped
         JOIN pg_catalog.pg_description d ON d.objoid = a.attrelid AND d.classoid = 'pg_class'::regclass AND d.objsubid = a.attnum
     LOOP
-        EXECUTE format('COMMENT ON COLUMN agentq.%I.%I IS %L', v_column.part, v_column.attname, v_column.description);
+        EXECUTE format('COMMENT ON COLUMN agentq_internal.%I.%I IS %L', v_column.part, v_column.attname, v_column.description);
     END LOOP;
     FOR v_trigger IN
         SELECT tgrelid::regclass AS part, tgname FROM pg_catalog.pg_trigger
@@ -132,22 +132,22 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_owner text := (SELECT relowner::regrole::text FROM pg_class WHERE oid = 'agentq.event'::regclass);
 BEGIN
-    EXECUTE format('CREATE TABLE agentq.%I (LIKE agentq.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', p_name, p_whole);
+    EXECUTE format('CREATE TABLE agentq_internal.%I (LIKE agentq_internal.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', p_name, p_whole);
     IF p_whole LIKE 'event\_log%' THEN
-        EXECUTE format('ALTER TABLE agentq.%I ADD CONSTRAINT %I PRIMARY KEY (seq)', p_name, p_name || '_pkey');
-        EXECUTE format('ALTER TABLE agentq.%I ADD CONSTRAINT %I UNIQUE (event_id)', p_name, p_name || '_event_key');
+        EXECUTE format('ALTER TABLE agentq_internal.%I ADD CONSTRAINT %I PRIMARY KEY (seq)', p_name, p_name || '_pkey');
+        EXECUTE format('ALTER TABLE agentq_internal.%I ADD CONSTRAINT %I UNIQUE (event_id)', p_name, p_name || '_event_key');
     ELSE
-        EXECUTE format('ALTER TABLE agentq.%I ADD CONSTRAINT %I PRIMARY KEY (event_id)', p_name, p_name || '_pkey');
-        EXECUTE format('CREATE INDEX %I ON agentq.%I (subject, event_id)', p_name || '_subject_idx', p_name);
-        EXECUTE format('CREATE INDEX %I ON agentq.%I (xid, event_id)', p_name || '_xid_idx', p_name);
+        EXECUTE format('ALTER TABLE agentq_internal.%I ADD CONSTRAINT %I PRIMARY KEY (event_id)', p_name, p_name || '_pkey');
+        EXECUTE format('CREATE INDEX %I ON agentq_internal.%I (subject, event_id)', p_name || '_subject_idx', p_name);
+        EXECUTE format('CREATE INDEX %I ON agentq_internal.%I (xid, event_id)', p_name || '_xid_idx', p_name);
     END IF;
-    EXECUTE format('COMMENT ON TABLE agentq.%I IS %L', p_name, format('Of %s, from %s to %s.', p_whole, p_from, p_to));
-    EXECUTE format('CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq.%I
+    EXECUTE format('COMMENT ON TABLE agentq_internal.%I IS %L', p_name, format('Of %s, from %s to %s.', p_whole, p_from, p_to));
+    EXECUTE format('CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq_internal.%I
         FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_event_keep()', p_name);
-    EXECUTE format('REVOKE ALL ON agentq.%I FROM PUBLIC', p_name);
+    EXECUTE format('REVOKE ALL ON agentq_internal.%I FROM PUBLIC', p_name);
     -- The engine is nobody's role: its tables belong to whoever has the others.
-    EXECUTE format('ALTER TABLE agentq.%I OWNER TO %s', p_name, v_owner);
-    EXECUTE format('ALTER TABLE agentq.%I ATTACH PARTITION agentq.%I FOR VALUES FROM (%L) TO (%L)', p_whole, p_name, p_from, p_to);
+    EXECUTE format('ALTER TABLE agentq_internal.%I OWNER TO %s', p_name, v_owner);
+    EXECUTE format('ALTER TABLE agentq_internal.%I ATTACH PARTITION agentq_internal.%I FOR VALUES FROM (%L) TO (%L)', p_whole, p_name, p_from, p_to);
 END $$;
 COMMENT ON FUNCTION agentq_internal.fn_event_partition_make(text, text, text, text) IS 'Makes a partition of events, or of their log.';
 
@@ -157,7 +157,7 @@ DECLARE
     v_taken boolean;
 BEGIN
     -- What lies in the rest stays there: the rest holds that time until it is over.
-    EXECUTE format('SELECT EXISTS (SELECT FROM agentq.%I WHERE event_at >= $1 AND event_at < $2)', 'event_' || p_class || '_rest')
+    EXECUTE format('SELECT EXISTS (SELECT FROM agentq_internal.%I WHERE event_at >= $1 AND event_at < $2)', 'event_' || p_class || '_rest')
     INTO v_taken USING p_from, p_to;
     IF v_taken THEN
         RETURN false;
@@ -171,7 +171,7 @@ COMMENT ON FUNCTION agentq_internal.fn_event_partition_add(text, timestamptz, ti
 CREATE FUNCTION agentq_internal.fn_event_log_add(p_class text, p_part bigint, p_size bigint) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF to_regclass(format('agentq.event_log_%s_%s', p_class, p_part)) IS NULL THEN
+    IF to_regclass(format('agentq_internal.event_log_%s_%s', p_class, p_part)) IS NULL THEN
         PERFORM agentq_internal.fn_event_partition_make('event_log_' || p_class, format('event_log_%s_%s', p_class, p_part),
             (p_part * p_size)::text, ((p_part + 1) * p_size)::text);
     END IF;
@@ -185,9 +185,9 @@ BEGIN
     INSERT INTO agentq.event_chain AS c (chain, dropped_before) VALUES (p_class, p_upper)
     ON CONFLICT (chain) DO UPDATE SET dropped_before = greatest(c.dropped_before, excluded.dropped_before);
     IF p_name LIKE '%\_rest' THEN
-        EXECUTE format('TRUNCATE agentq.%I', p_name);
+        EXECUTE format('TRUNCATE agentq_internal.%I', p_name);
     ELSE
-        EXECUTE format('DROP TABLE agentq.%I', p_name);
+        EXECUTE format('DROP TABLE agentq_internal.%I', p_name);
     END IF;
 END $$;
 COMMENT ON FUNCTION agentq_internal.fn_event_partition_drop(text, text, timestamptz) IS 'Drops a partition, or empties a rest, whose events have outlived their time.';
@@ -202,7 +202,7 @@ DECLARE
     v_is_needed boolean;
     v_horizon timestamptz;
 BEGIN
-    EXECUTE format('SELECT min(event_at) FROM agentq.%I', 'event_' || p_class || '_rest') INTO v_horizon;
+    EXECUTE format('SELECT min(event_at) FROM agentq_internal.%I', 'event_' || p_class || '_rest') INTO v_horizon;
     SELECT least(p_horizon, v_horizon, min(CASE WHEN v.holds = 'event' THEN v.lower::timestamptz END)) INTO v_horizon
     FROM agentq.v_event_partition v WHERE v.class = p_class;
     SELECT v.partition INTO v_name FROM agentq.v_event_partition v JOIN agentq.event_chain c ON c.chain = v.class
@@ -211,11 +211,11 @@ BEGIN
     IF v_name IS NULL THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT place, hash, event_at FROM agentq.%I ORDER BY seq DESC LIMIT 1', v_name) INTO v_last;
+    EXECUTE format('SELECT place, hash, event_at FROM agentq_internal.%I ORDER BY seq DESC LIMIT 1', v_name) INTO v_last;
     IF v_last.event_at >= v_horizon THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT EXISTS (SELECT FROM agentq.%I WHERE event_at >= $1)', v_name) INTO v_is_needed USING v_horizon;
+    EXECUTE format('SELECT EXISTS (SELECT FROM agentq_internal.%I WHERE event_at >= $1)', v_name) INTO v_is_needed USING v_horizon;
     IF v_is_needed THEN
         RETURN NULL;
     END IF;
@@ -223,7 +223,7 @@ BEGIN
     SET first_place = coalesce(v_last.place + 1, first_place), first_hash = coalesce(v_last.hash, first_hash),
         dropped_before = greatest(dropped_before, v_horizon)
     WHERE chain = p_class;
-    EXECUTE format('DROP TABLE agentq.%I', v_name);
+    EXECUTE format('DROP TABLE agentq_internal.%I', v_name);
     RETURN v_name;
 END $$;
 COMMENT ON FUNCTION agentq_internal.fn_event_log_drop(text, timestamptz) IS 'Drops the oldest part of a chain if all its events have outlived their time and are gone; its name, or NULL.';

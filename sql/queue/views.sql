@@ -20,7 +20,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     )
     SELECT d.rows, h.name, h.pid, h.since
     FROM (SELECT sum(pg_stat_get_dead_tuples(c.oid))::bigint AS rows
-          FROM pg_class c WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind = 'r') d
+          FROM pg_class c
+          WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND c.relkind = 'r') d
     LEFT JOIN (SELECT * FROM holder ORDER BY age DESC, since LIMIT 1) h ON true
 $$;
 COMMENT ON FUNCTION agentq.fn_vacuum_state IS 'Dead rows in agentq''s tables, and the session, prepared transaction or replication slot with the oldest snapshot, which vacuum has to wait for.';

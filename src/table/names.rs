@@ -16,6 +16,9 @@ thread_local! {
     static LISTENING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Storage first, because most of what is looked for is there; rules such as `limit_rule` are in the schema for callers.
+const SCHEMAS: [&CStr; 2] = [c"agentq_internal", c"agentq"];
+
 /// The id of a table or index of agentq's.
 pub fn id(name: &'static CStr) -> pg_sys::Oid {
     let is_it = |(known, _): &&(*const c_char, pg_sys::Oid)| *known == name.as_ptr();
@@ -25,12 +28,10 @@ pub fn id(name: &'static CStr) -> pg_sys::Oid {
     listen();
     let before = CHANGES.get();
     // SAFETY: lookups by name in the server's caches.
-    let id = unsafe {
-        raw::guarded(|| raw::get_relname_relid(name.as_ptr(), raw::get_namespace_oid(c"agentq".as_ptr(), false)))
+    let look_in = |schema: &CStr| unsafe {
+        raw::guarded(|| raw::get_relname_relid(name.as_ptr(), raw::get_namespace_oid(schema.as_ptr(), false)))
     };
-    if id == pg_sys::InvalidOid {
-        other_version(name)
-    }
+    let Some(id) = SCHEMAS.into_iter().map(look_in).find(|id| *id != pg_sys::InvalidOid) else { other_version(name) };
     if CHANGES.get() == before {
         KNOWN.with_borrow_mut(|known| known.push((name.as_ptr(), id)));
     }
@@ -41,7 +42,7 @@ pub fn id(name: &'static CStr) -> pg_sys::Oid {
 pub fn other_version(name: &CStr) -> ! {
     raise(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("agentq.{} is not as this version of agentq made it", name.to_string_lossy()),
+        format!("the table or index {} is not as this version of agentq made it", name.to_string_lossy()),
         "Run ALTER EXTENSION agentq UPDATE.",
     )
 }

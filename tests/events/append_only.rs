@@ -16,16 +16,17 @@ fn nobody_changes_or_removes_what_is_written_in_whatever_partition_it_lies() {
     assert!(leaves.len() > 11, "{leaves:?}");
     let whole = ["event", "event_usual", "event_audit", "event_log", "event_log_usual", "event_log_audit"];
     for table in leaves.iter().map(String::as_str).chain(whole) {
-        let rows = s.count(&format!("agentq.{table}"));
+        let table = s.qualified(table);
+        let rows = s.count(&table);
         let column = if table.contains("log") { "place = 7" } else { "subject = 'other'" };
-        for change in [format!("UPDATE agentq.{table} SET {column}"), format!("DELETE FROM agentq.{table}")] {
+        for change in [format!("UPDATE {table} SET {column}"), format!("DELETE FROM {table}")] {
             if rows > 0 {
                 let failure = s.fails(&change);
                 assert_eq!(failure.code, "23001", "{change}: {failure:?}");
                 assert!(failure.hint.contains("Write a new event"), "{failure:?}");
             }
         }
-        let failure = s.fails(&format!("TRUNCATE agentq.{table}"));
+        let failure = s.fails(&format!("TRUNCATE {table}"));
         assert_eq!(failure.code, "23001", "TRUNCATE {table}: {failure:?}");
     }
     assert_eq!((s.count("agentq.event"), s.count("agentq.event_log")), (2, 2));

@@ -125,6 +125,6 @@ fn a_producer_writes_events_a_worker_reads_them_and_neither_sees_the_tables() {
     // Also makes the first part of the log, with the rights of the extension's owner.
     assert_eq!(w.call("fn_event_read()")["count"], 1);
     for table in ["event", "event_usual_rest", "event_log", "event_key", "event_seal", "event_log_usual_0"] {
-        assert_eq!(w.fails(&format!("SELECT * FROM agentq.{table}")).code, "42501", "{table}");
+        assert_eq!(w.fails(&format!("SELECT * FROM {}", admin.qualified(table))).code, "42501", "{table}");
     }
 }

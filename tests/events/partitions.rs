@@ -37,7 +37,7 @@ fn the_partitions_of_the_next_days_are_made_once_and_events_go_there() {
     assert_eq!((s.count("agentq_internal.event_usual_rest"), s.count("agentq_internal.event_audit_rest")), (0, 0));
     assert_eq!(
         s.texts("SELECT tableoid::regclass::text FROM agentq.event WHERE event_kind IN ('a', 'c')"),
-        vec![format!("agentq.{}", made[0]); 2]
+        vec![format!("agentq_internal.{}", made[0]); 2]
     );
     s.shift_clock(3 * DAY);
     keep(&mut s);

@@ -238,11 +238,8 @@ fn ended_missions_are_removed_when_their_time_has_come() {
     s.call("fn_engine_tick('tend_missions')");
     assert_eq!(s.texts("SELECT mission_id FROM agentq.mission"), [open]);
     for table in ["mission_step", "mission_edge", "mission_item", "mission_count"] {
-        assert_eq!(
-            s.count(&format!("agentq.{table}")),
-            i64::from(["mission_step", "mission_count"].contains(&table)),
-            "{table}"
-        );
+        let rows = s.qualified(table);
+        assert_eq!(s.count(&rows), i64::from(["mission_step", "mission_count"].contains(&table)), "{table}");
     }
     db.assert_sound();
 }

@@ -1,4 +1,4 @@
-//! Every function of the schema, read from the server's catalog, so that a new one is tried without being named here.
+//! Every function of the two schemas, read from the server's catalog, so that a new one is tried without being named here.
 
 use agentq_tests::Session;
 use agentq_tests::Value;
@@ -13,6 +13,7 @@ pub struct Argument {
 
 #[derive(Clone, Debug)]
 pub struct Function {
+    schema: String,
     pub name: String,
     pub arguments: Vec<Argument>,
     /// Whether some level may call it; others are for the owner alone.
@@ -20,14 +21,21 @@ pub struct Function {
     pub is_trigger: bool,
 }
 
+impl Function {
+    /// Its name, with its schema.
+    pub fn qualified(&self) -> String {
+        format!("{}.{}", self.schema, self.name)
+    }
+}
+
 const FUNCTIONS: &str = "
-    SELECT jsonb_build_object('name', p.proname, 'defaults', p.pronargdefaults,
+    SELECT jsonb_build_object('schema', p.pronamespace::regnamespace, 'name', p.proname, 'defaults', p.pronargdefaults,
         'trigger', p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype),
         'public', p.proname IN ('fn_access_grant', 'fn_access_revoke') OR EXISTS (SELECT FROM agentq.access_rule r WHERE r.object = p.proname),
         'names', coalesce(to_jsonb(p.proargnames[1:p.pronargs]), '[]'),
         'kinds', (SELECT coalesce(jsonb_agg(format_type(t, NULL) ORDER BY n), '[]')
                   FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a(t, n)))
-    FROM pg_proc p WHERE p.pronamespace = 'agentq'::regnamespace AND p.prokind = 'f' ORDER BY p.proname, p.oid";
+    FROM pg_proc p WHERE p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND p.prokind = 'f' ORDER BY p.proname, p.oid";
 
 pub fn functions(s: &mut Session) -> Vec<Function> {
     let rows = s.0.query(FUNCTIONS, &[]).expect("the catalog can be read");
@@ -50,6 +58,7 @@ fn function(row: &Value) -> Function {
         has_default: place >= required,
     };
     Function {
+        schema: row["schema"].as_str().expect("a schema").to_owned(),
         name: row["name"].as_str().expect("a name").to_owned(),
         arguments: kinds.into_iter().enumerate().map(argument).collect(),
         is_public: row["public"] == true,

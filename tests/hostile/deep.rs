@@ -45,7 +45,7 @@ fn json_of_any_depth_is_taken_or_refused_clearly() {
                 let mut maker = Maker { world: &world, lexicon: &lexicon, dice: &mut dice };
                 let value = format!("(SELECT j FROM hostile.deep WHERE n = {n})");
                 let arguments = maker.sensible_but(&function, place, &value);
-                let call = format!("SELECT count(*) FROM agentq.{}({arguments}) f", function.name);
+                let call = format!("SELECT count(*) FROM {}({arguments}) f", function.qualified());
                 let result = s.0.simple_query(&format!("BEGIN; {call}; ROLLBACK"));
                 let Err(error) = result else { continue };
                 let Some(error) = error.as_db_error() else { panic!("the session has ended: {error}\n{call}") };

@@ -68,7 +68,7 @@ impl Fuzzer {
     fn call(&mut self, function: &Function) {
         let mut maker = Maker { world: &self.world, lexicon: &self.lexicon, dice: &mut self.dice };
         let arguments = maker.arguments(function);
-        let call = format!("SELECT sum(length(f::text)) FROM agentq.{}({arguments}) f", function.name);
+        let call = format!("SELECT sum(length(f::text)) FROM {}({arguments}) f", function.qualified());
         let undone = !function.is_public || UNDONE.iter().any(|part| function.name.contains(part));
         let statement = match self.dice.below(8) {
             0 if undone && self.dice.chance(15) => format!("BEGIN; {call}; SELECT agentq.fn_engine_tick(); ROLLBACK"),
@@ -160,7 +160,7 @@ fn a_trigger_function_that_is_called_by_hand_is_refused() {
     let triggers: Vec<&Function> = functions.iter().filter(|function| function.is_trigger).collect();
     assert!(triggers.len() > 5, "{triggers:?}");
     for function in triggers {
-        let failure = s.fails(&format!("SELECT agentq.{}()", function.name));
+        let failure = s.fails(&format!("SELECT {}()", function.qualified()));
         // The one that is written in Rust says it in the words of its library.
         let code = if function.name == "fn_settings_changed" { "XX000" } else { "0A000" };
         assert_eq!(failure.code, code, "{}: {failure:?}", function.name);

@@ -50,7 +50,7 @@ fn three_hundred_megabytes_are_refused_and_their_memory_is_given_back() {
 
 /// The size of everything that agentq keeps, also of what has not been committed.
 const STORED: &str = "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
-    WHERE relnamespace = 'agentq'::regnamespace AND relkind = 'r'";
+    WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relkind = 'r'";
 
 #[test]
 fn no_argument_is_stored_or_told_of_at_any_length() {
@@ -75,8 +75,8 @@ fn no_argument_is_stored_or_told_of_at_any_length() {
             let value = format!("(SELECT {column} FROM hostile.large WHERE n = 20)");
             let arguments = maker.sensible_but(function, place, &value);
             let call = format!(
-                "SELECT coalesce(sum(length(f::text)), 0)::bigint FROM agentq.{}({arguments}) f",
-                function.name
+                "SELECT coalesce(sum(length(f::text)), 0)::bigint FROM {}({arguments}) f",
+                function.qualified()
             );
             let what = format!("{}({})", function.name, argument.name);
             match numbers(&mut s, &format!("BEGIN; {STORED}; {call}; {STORED}; ROLLBACK")) {

@@ -35,7 +35,7 @@ fn an_option_of_the_wrong_kind_is_refused_and_not_passed_over() {
             let mut call = |value: &str| {
                 let mut maker = Maker { world: &world, lexicon: &lexicon, dice: &mut dice };
                 let arguments = maker.sensible_but(function, place, &format!("'{value}'"));
-                format!("SELECT count(*) FROM agentq.{}({arguments})", function.name)
+                format!("SELECT count(*) FROM {}({arguments})", function.qualified())
             };
             let (asked, kinds) = (call("{\"no such option\": 1}"), "[{\"no\": [{}]}]");
             for option in known(&mut s, |_| asked.clone()) {

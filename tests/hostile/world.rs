@@ -64,10 +64,10 @@ pub struct World {
 }
 
 const COLUMNS: &str = "
-    SELECT string_agg(format('(SELECT %L AS c, %L AS k, %I::text AS v FROM agentq.%I WHERE %I IS NOT NULL LIMIT 30)',
-        a.attname, format_type(a.atttypid, NULL), a.attname, c.relname, a.attname), ' UNION ALL ')
+    SELECT string_agg(format('(SELECT %L AS c, %L AS k, %I::text AS v FROM %s WHERE %I IS NOT NULL LIMIT 30)',
+        a.attname, format_type(a.atttypid, NULL), a.attname, c.oid::regclass, a.attname), ' UNION ALL ')
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-    WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind = 'r' AND c.relname NOT LIKE 'access%'
+    WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND c.relkind = 'r' AND c.relname NOT LIKE 'access%'
       AND (a.atttypid = 'uuid'::regtype OR a.atttypid = 'text'::regtype AND a.attnum = ANY (
           SELECT unnest(i.indkey::int2[]) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique))";
 

@@ -7,7 +7,7 @@ pub const LEVELS: [&str; 4] = ["producer", "worker", "operator", "reader"];
 /// An id that is no job's: the calls below are about being let in, not about what then happens.
 const NONE: &str = "'00000000-0000-0000-0000-000000000000'";
 
-/// Every function with a call of it, and the levels that may make that call.
+/// Every function of `agentq` with a call of it, and the levels that may make that call.
 pub fn calls() -> Vec<(String, &'static [&'static str])> {
     let (all, produce, work, operate, read): (&[_], &[_], &[_], &[_], &[_]) =
         (&LEVELS, &["producer", "operator"], &["worker", "operator"], &["operator"], &["reader", "operator"]);
@@ -41,19 +41,14 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_error_class_remove('mine')", operate),
         ("fn_retry_policy_set('kind', 'a', '{}')", operate),
         ("fn_retry_policy_remove('kind', 'a')", operate),
-        ("fn_error_class_defaults()", &[]),
         ("fn_limit_set('a', '{}')", operate),
         ("fn_limit_remove('a')", operate),
         ("fn_limit_preset()", operate),
         ("fn_adjust_concurrency('a', NULL, 0, 0)", operate),
-        ("fn_limit_rule_of('a')", read),
-        ("fn_limit_counted('a')", read),
         ("fn_limit_gauge('a')", &["worker", "operator", "reader"]),
         ("fn_limit_report('a', now())", work),
         ("fn_budget_set('a', 'usd', 'day', '{\"amount\": 1}')", operate),
         ("fn_budget_remove('a', 'usd', 'day')", operate),
-        ("fn_budget_period('day', now())", read),
-        ("fn_budget_ends('day', now())", read),
         ("fn_capable_workers('{}')", read),
         ("fn_job_usage(NONE, 'w', '{}')", work),
         ("fn_job_explain(NONE)", all),
@@ -97,11 +92,6 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_handler_remove('a')", operate),
         ("fn_engine_tick()", operate),
         ("fn_engine_chore_set('expire')", operate),
-        ("fn_engine_live()", read),
-        ("fn_engine_state()", read),
-        ("fn_engine_announce()", &[]),
-        ("fn_engine_chore_defaults()", &[]),
-        ("fn_policy_accepts('a', '1')", &[]),
         ("fn_policy_set('a', '1')", operate),
         ("fn_policy_get('auto_approve')", &["worker", "operator", "reader"]),
         ("fn_policy_history('auto_approve')", read),
@@ -116,21 +106,10 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_event_emit('a', 'x')", &["producer", "worker", "operator"]),
         ("fn_event_read()", &["worker", "operator", "reader"]),
         ("fn_event_verify()", read),
-        ("fn_event_horizon('usual')", &[]),
-        ("fn_event_partition_make('event_usual', 'x', '2026-01-01', '2026-01-02')", &[]),
-        ("fn_event_partition_add('usual', now(), now())", &[]),
-        ("fn_event_partition_drop('usual', 'x', now())", &[]),
-        ("fn_event_log_add('usual', 0, 1000)", &[]),
-        ("fn_event_log_drop('usual', now())", &[]),
         ("fn_clock_now()", all),
         ("fn_version()", all),
         ("fn_access_grant('postgres', 'reader')", &[]),
         ("fn_access_revoke('postgres', 'reader')", &[]),
-        ("fn_access_allow('SELECT', '{reader}', '{config}')", &[]),
-        ("fn_access_check('postgres', 'reader')", &[]),
-        ("fn_access_targets('reader')", &[]),
-        ("fn_config_accepts('queue.lease.duration_sec', '300')", &[]),
-        ("fn_config_defaults()", &[]),
         // The flow room: steps, actions, signals.
         ("fn_step_begin(NONE, 'w', 'a')", work),
         ("fn_step_complete(NONE, 'w', 'a')", work),
@@ -148,6 +127,38 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
     ]
     .into_iter()
     .map(|(call, levels)| (call.replace("NONE", NONE), levels))
+    .collect()
+}
+
+/// Every function of `agentq_internal` with a call of it, which nobody but the owner may make, and the levels that have
+/// it for their views.
+pub fn internal_calls() -> Vec<(String, &'static [&'static str])> {
+    let (nobody, read): (&[_], &[_]) = (&[], &["reader", "operator"]);
+    [
+        ("fn_error_class_defaults()", nobody),
+        ("fn_limit_rule_of('a')", read),
+        ("fn_limit_counted('a')", read),
+        ("fn_budget_period('day', now())", read),
+        ("fn_budget_ends('day', now())", read),
+        ("fn_engine_live()", read),
+        ("fn_engine_state()", read),
+        ("fn_engine_announce()", nobody),
+        ("fn_engine_chore_defaults()", nobody),
+        ("fn_policy_accepts('a', '1')", nobody),
+        ("fn_event_horizon('usual')", nobody),
+        ("fn_event_partition_make('event_usual', 'x', '2026-01-01', '2026-01-02')", nobody),
+        ("fn_event_partition_add('usual', now(), now())", nobody),
+        ("fn_event_partition_drop('usual', 'x', now())", nobody),
+        ("fn_event_log_add('usual', 0, 1000)", nobody),
+        ("fn_event_log_drop('usual', now())", nobody),
+        ("fn_access_allow('SELECT', '{reader}', '{config}')", nobody),
+        ("fn_access_check('postgres', 'reader')", nobody),
+        ("fn_access_targets('reader')", nobody),
+        ("fn_config_accepts('queue.lease.duration_sec', '300')", nobody),
+        ("fn_config_defaults()", nobody),
+    ]
+    .into_iter()
+    .map(|(call, levels)| (call.to_owned(), levels))
     .collect()
 }
 
@@ -246,14 +257,16 @@ fn calls_of(level: &str) -> Vec<String> {
 #[test]
 fn every_function_is_tried_here() {
     let db = database();
-    let mut functions = db.session().texts(
-        "SELECT proname FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace AND prorettype <> 'trigger'::regtype",
-    );
-    let mut tried: Vec<String> =
-        calls().into_iter().map(|(call, _)| call.split('(').next().expect("a name").to_owned()).collect();
-    functions.sort();
-    tried.sort();
-    assert_eq!(tried, functions);
+    for (schema, calls) in [("agentq", calls()), ("agentq_internal", internal_calls())] {
+        let mut functions = db.session().texts(&format!(
+            "SELECT proname FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace AND prorettype <> 'trigger'::regtype"
+        ));
+        let mut tried: Vec<String> =
+            calls.into_iter().map(|(call, _)| call.split('(').next().expect("a name").to_owned()).collect();
+        functions.sort();
+        tried.sort();
+        assert_eq!(tried, functions, "{schema}");
+    }
 }
 
 #[test]
@@ -262,6 +275,9 @@ fn each_level_may_call_its_functions_and_no_other() {
     for level in LEVELS {
         let (_, mut s) = with_levels(&db, level, &[level]);
         assert_eq!(let_into(&mut s), calls_of(level), "{level}");
+        for (call, _) in internal_calls() {
+            assert!(!is_let_in(&mut s, &format!("SELECT agentq_internal.{call}")), "{level}: {call}");
+        }
     }
 }
 
@@ -269,14 +285,15 @@ fn each_level_may_call_its_functions_and_no_other() {
 fn each_level_may_read_its_relations_and_no_other() {
     let db = database();
     let relations = db.session().texts(
-        "SELECT relname FROM pg_class WHERE relnamespace = 'agentq'::regnamespace AND relkind IN ('r', 'v') ORDER BY 1",
+        "SELECT oid::regclass::text FROM pg_class
+         WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relkind IN ('r', 'p', 'v') ORDER BY 1",
     );
     for level in LEVELS {
         let (_, mut s) = with_levels(&db, level, &[level]);
         let may_read = level == "reader" || level == "operator";
         for relation in &relations {
-            let expected = may_read && READABLE.contains(&relation.as_str());
-            let found = is_let_in(&mut s, &format!("SELECT * FROM agentq.{relation}"));
+            let expected = may_read && relation.strip_prefix("agentq.").is_some_and(|name| READABLE.contains(&name));
+            let found = is_let_in(&mut s, &format!("SELECT * FROM {relation}"));
             assert_eq!(found, expected, "{level} reads {relation}");
         }
     }
@@ -285,17 +302,18 @@ fn each_level_may_read_its_relations_and_no_other() {
 #[test]
 fn nobody_but_the_owner_writes_to_a_table() {
     let db = database();
-    let tables = db
-        .session()
-        .texts("SELECT relname FROM pg_class WHERE relnamespace = 'agentq'::regnamespace AND relkind = 'r' ORDER BY 1");
+    let tables = db.session().texts(
+        "SELECT oid::regclass::text FROM pg_class
+         WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relkind = 'r' ORDER BY 1",
+    );
     for level in LEVELS {
         let (_, mut s) = with_levels(&db, level, &[level]);
         for table in &tables {
             for statement in [
-                format!("INSERT INTO agentq.{table} DEFAULT VALUES"),
-                format!("DELETE FROM agentq.{table}"),
-                format!("TRUNCATE agentq.{table}"),
-                format!("COPY agentq.{table} FROM stdin"),
+                format!("INSERT INTO {table} DEFAULT VALUES"),
+                format!("DELETE FROM {table}"),
+                format!("TRUNCATE {table}"),
+                format!("COPY {table} FROM stdin"),
             ] {
                 assert_eq!(s.fails(&statement).code, "42501", "{level}: {statement}");
             }

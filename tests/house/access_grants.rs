@@ -111,8 +111,9 @@ fn only_the_owner_gives_and_takes() {
     }
     // Even with the function in hand the privileges themselves are not the operator's to give.
     let mut owner = db.session();
-    for function in ["fn_access_grant", "fn_access_check", "fn_access_targets"] {
-        owner.run(&format!("GRANT EXECUTE ON FUNCTION agentq.{function} TO \"{role}\""));
+    owner.run(&format!("GRANT USAGE ON SCHEMA agentq_internal TO \"{role}\""));
+    for function in ["agentq.fn_access_grant", "agentq_internal.fn_access_check", "agentq_internal.fn_access_targets"] {
+        owner.run(&format!("GRANT EXECUTE ON FUNCTION {function} TO \"{role}\""));
     }
     let call = format!("SELECT agentq.fn_access_grant('{other}', 'reader')");
     assert_eq!(s.fails(&call).code, "42501");

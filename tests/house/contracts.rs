@@ -60,25 +60,25 @@ fn everything_has_a_comment() {
 }
 
 #[test]
-fn the_schema_holds_nothing_but_the_extension() {
+fn the_schemas_hold_nothing_but_the_extension() {
     let mut s = session();
     assert_none(
         &mut s,
         "functions and relations beside the extension",
         "SELECT p.oid::regprocedure::text FROM pg_proc p
-         WHERE pronamespace = 'agentq'::regnamespace AND NOT EXISTS (SELECT FROM fn WHERE fn.oid = p.oid)
+         WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND NOT EXISTS (SELECT FROM fn WHERE fn.oid = p.oid)
          UNION ALL
          SELECT c.oid::regclass::text FROM pg_class c
-         WHERE relnamespace = 'agentq'::regnamespace AND relkind IN ('r', 'v', 'm', 'S', 'p', 'f')
+         WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relkind IN ('r', 'v', 'm', 'S', 'p', 'f')
            AND NOT EXISTS (SELECT FROM rel WHERE rel.oid = c.oid)
            -- Partitions are made as time goes on, and are part of a table that belongs to it.
            AND NOT EXISTS (SELECT FROM pg_inherits i JOIN rel ON rel.oid = i.inhparent WHERE c.relispartition AND i.inhrelid = c.oid)",
     );
     assert_none(
         &mut s,
-        "members outside the schema",
-        "SELECT oid::regclass::text FROM rel WHERE relnamespace <> 'agentq'::regnamespace
-         UNION ALL SELECT oid::regprocedure::text FROM fn WHERE pronamespace <> 'agentq'::regnamespace",
+        "members outside the schemas",
+        "SELECT oid::regclass::text FROM rel WHERE relnamespace NOT IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
+         UNION ALL SELECT oid::regprocedure::text FROM fn WHERE pronamespace NOT IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)",
     );
 }
 
@@ -92,7 +92,7 @@ fn nothing_is_for_everybody() {
             SELECT oid::regclass::text AS object,
                 coalesce(relacl, acldefault((CASE relkind WHEN 'S' THEN 's' ELSE 'r' END)::\"char\", relowner)) AS acl FROM rel
             UNION ALL SELECT oid::regprocedure::text, coalesce(proacl, acldefault('f', proowner)) FROM fn
-            UNION ALL SELECT nspname, coalesce(nspacl, acldefault('n', nspowner)) FROM pg_namespace WHERE nspname = 'agentq'
+            UNION ALL SELECT nspname, coalesce(nspacl, acldefault('n', nspowner)) FROM pg_namespace WHERE nspname IN ('agentq', 'agentq_internal')
             UNION ALL SELECT attrelid::regclass || '.' || attname, attacl FROM pg_attribute JOIN rel ON rel.oid = attrelid
         ) o CROSS JOIN LATERAL aclexplode(acl) WHERE grantee = 0",
     );
@@ -274,26 +274,46 @@ fn the_settings_start_with_the_documented_defaults() {
     }
 }
 
-/// Functions in Rust that no level calls: what the extension's own script and constraints call, and
-/// a trigger.
-const INTERNAL: [&str; 7] = [
-    "fn_config_accepts",
-    "fn_config_defaults",
-    "fn_engine_announce",
-    "fn_engine_chore_defaults",
-    "fn_error_class_defaults",
-    "fn_policy_accepts",
-    "fn_settings_changed",
-];
+/// What is in the schema for callers and no level may use: it is for whoever administers the extension.
+const ADMINISTRATORS: [&str; 4] = ["access_grant", "access_rule", "fn_access_grant", "fn_access_revoke"];
 
 #[test]
-fn every_rust_function_can_be_called_by_some_level_or_is_internal() {
+fn what_no_level_may_use_is_internal() {
     let mut s = session();
-    let unreachable = s.texts(&format!(
-        "{MEMBERS} SELECT proname FROM fn WHERE lanname = 'c'
-         AND proname NOT IN (SELECT object FROM agentq.access_rule WHERE privilege = 'EXECUTE') ORDER BY 1"
+    let unused = s.texts(&format!(
+        "{MEMBERS}, thing AS (
+            SELECT proname AS name FROM fn WHERE pronamespace = 'agentq'::regnamespace
+            UNION ALL SELECT relname FROM rel WHERE relnamespace = 'agentq'::regnamespace AND relkind <> 'S'
+            UNION ALL SELECT typname FROM pg_type JOIN member m ON m.classid = 'pg_type'::regclass AND m.objid = oid
+            WHERE typnamespace = 'agentq'::regnamespace)
+         SELECT name FROM thing WHERE name NOT IN (SELECT object FROM agentq.access_rule) ORDER BY 1"
     ));
-    assert_eq!(unreachable, INTERNAL);
+    assert_eq!(unused, ADMINISTRATORS, "put it into agentq_internal, or say who may use it");
+}
+
+#[test]
+fn what_is_internal_is_used_through_views_and_functions_alone() {
+    let mut s = session();
+    assert_none(
+        &mut s,
+        "internal relations that a level may use",
+        "SELECT object FROM agentq.access_rule JOIN rel ON relname = object AND privilege <> 'EXECUTE'
+         WHERE relnamespace = 'agentq_internal'::regnamespace",
+    );
+    assert_none(
+        &mut s,
+        "internal functions that a level may execute, though no view calls them",
+        "SELECT object FROM agentq.access_rule JOIN fn ON proname = object AND privilege = 'EXECUTE'
+         WHERE pronamespace = 'agentq_internal'::regnamespace AND NOT EXISTS (
+            SELECT FROM pg_depend d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+            JOIN rel ON rel.oid = r.ev_class AND rel.relkind = 'v' WHERE d.refobjid = fn.oid)",
+    );
+    assert_none(
+        &mut s,
+        "names that are in both schemas",
+        "SELECT proname FROM fn GROUP BY 1 HAVING count(DISTINCT pronamespace) > 1
+         UNION ALL SELECT relname FROM rel GROUP BY 1 HAVING count(*) > 1",
+    );
 }
 
 #[test]

@@ -347,7 +347,8 @@ fn a_denied_call_shows_only_what_was_denied() {
     for (sql, message) in [
         ("SELECT agentq.fn_job_enqueue('a')", "permission denied for function fn_job_enqueue"),
         ("SELECT * FROM agentq.job_queue", "permission denied for view job_queue"),
-        ("SELECT * FROM agentq_internal.job", "permission denied for table job"),
+        ("SELECT * FROM agentq.access_grant", "permission denied for table access_grant"),
+        ("SELECT * FROM agentq_internal.job", "permission denied for schema agentq_internal"),
         ("SET agentq.clock_offset = 5", "permission denied to set parameter \"agentq.clock_offset\""),
     ] {
         let error = error(&mut worker, sql);

@@ -139,6 +139,7 @@ impl Argument {
 }
 
 pub struct Call {
+    schema: String,
     pub function: String,
     pub arguments: Vec<Argument>,
 }
@@ -155,28 +156,29 @@ impl Call {
             let quoted = value?.replace('\'', "''");
             Some(format!("{} => '{quoted}'::pg_catalog.{}", argument.name, argument.kind))
         });
-        format!("agentq.{}({})", self.function, given.collect::<Vec<_>>().join(", "))
+        format!("{}.{}({})", self.schema, self.function, given.collect::<Vec<_>>().join(", "))
     }
 }
 
 /// A call of every function that is not a trigger's.
 pub fn every_call(s: &mut Session, world: &World) -> Vec<Call> {
     let rows = s.texts(
-        "SELECT p.proname || '|' || coalesce(string_agg(p.proargnames[a.n] || ' ' || t.typname, '|' ORDER BY a.n), '')
+        "SELECT p.pronamespace::regnamespace || '|' || p.proname || '|' || coalesce(string_agg(p.proargnames[a.n] || ' ' || t.typname, '|' ORDER BY a.n), '')
          FROM pg_proc p LEFT JOIN LATERAL unnest(p.proargtypes::oid[]) WITH ORDINALITY AS a(t, n) ON true
          LEFT JOIN pg_type t ON t.oid = a.t
-         WHERE p.pronamespace = 'agentq'::regnamespace AND p.prorettype <> 'trigger'::regtype GROUP BY p.oid, p.proname ORDER BY 1",
+         WHERE p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND p.prorettype <> 'trigger'::regtype GROUP BY p.oid, p.pronamespace, p.proname ORDER BY p.proname",
     );
     let call = |row: &String| {
         let mut parts = row.split('|').filter(|part| !part.is_empty());
-        let function = parts.next().expect("a name").to_owned();
+        let mut name = || parts.next().expect("a schema, then a name").to_owned();
+        let (schema, function) = (name(), name());
         let argument = |part: &str| {
             let (name, kind) = part.split_once(' ').expect("a name and a type");
             let value = world.value(&function, name, kind);
             Argument { name: name.to_owned(), kind: kind.to_owned(), value }
         };
         let arguments = parts.map(argument).collect();
-        Call { function, arguments }
+        Call { schema, function, arguments }
     };
     rows.iter().map(call).collect()
 }

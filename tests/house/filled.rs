@@ -102,7 +102,8 @@ pub fn rows(s: &mut Session) -> BTreeMap<&'static str, Vec<String>> {
     relations
         .into_iter()
         .map(|relation| {
-            let rows = s.texts(&format!("SELECT to_jsonb(r) FROM agentq.{relation} r ORDER BY to_jsonb(r)"));
+            let named = s.qualified(relation);
+            let rows = s.texts(&format!("SELECT to_jsonb(r) FROM {named} r ORDER BY to_jsonb(r)"));
             (relation, rows)
         })
         .collect()

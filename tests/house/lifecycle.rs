@@ -25,7 +25,11 @@ fn dropping_the_extension_leaves_nothing_behind() {
     drop(db.session_of(&role));
     s.call(&format!("fn_access_grant('{role}', 'operator')"));
     s.run("DROP EXTENSION agentq");
-    assert_eq!(s.count("pg_namespace WHERE nspname = 'agentq'"), 0, "the schema and all that was in it is gone");
+    assert_eq!(
+        s.count("pg_namespace WHERE nspname LIKE 'agentq%'"),
+        0,
+        "the schemas and all that was in them are gone"
+    );
     let elsewhere = "pg_proc WHERE probin LIKE '%agentq%'";
     assert_eq!(s.count(elsewhere), 0, "no function of the library is left anywhere");
 }
@@ -93,7 +97,24 @@ fn only_a_superuser_can_install() {
 }
 
 #[test]
-fn its_objects_are_in_its_own_schema_whatever_schema_is_asked_for() {
+fn a_schema_of_its_name_that_is_there_already_is_refused_and_left_alone() {
+    for (schema, other) in [("agentq", "agentq_internal"), ("agentq_internal", "agentq")] {
+        let db = plain_database(shared_cluster());
+        let mut s = db.session();
+        s.run(&format!("CREATE SCHEMA {schema}; CREATE TABLE {schema}.job (theirs int)"));
+        let failure = s.fails("CREATE EXTENSION agentq");
+        assert_eq!(failure.code, "42P06", "{failure:?}");
+        assert!(failure.message.starts_with(&format!("there is a schema {schema} already, which belongs to")));
+        assert!(failure.hint.contains("Look at what is in it, then rename or drop it."), "{failure:?}");
+        assert_eq!(s.count(&format!("{schema}.job")), 0, "the table is there");
+        assert_eq!(s.count(&format!("pg_namespace WHERE nspname = '{other}'")), 0, "nothing was made beside it");
+        s.run(&format!("ALTER SCHEMA {schema} RENAME TO theirs; CREATE EXTENSION agentq"));
+        use_queue(&mut s, "a");
+    }
+}
+
+#[test]
+fn its_objects_are_in_its_own_schemas_whatever_schema_is_asked_for() {
     let db = plain_database(shared_cluster());
     let mut s = db.session();
     s.run("CREATE SCHEMA elsewhere");

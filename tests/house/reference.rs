@@ -7,7 +7,7 @@ const HEADER: &str = "# Reference
 
 Made from the catalog of a fresh installation; do not edit. `AGENTQ_BLESS=1 make test` makes it anew.
 
-Everything is in the schema `agentq`. What the words mean is in [Concepts](concepts.md). A function can be
+Everything that callers use is in the schema `agentq`. What the words mean is in [Concepts](concepts.md). A function can be
 called by the levels named under it and by the owner of the extension; levels are given with
 [fn_access_grant](#fn_access_grant).";
 
@@ -116,7 +116,7 @@ fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }
 
-fn write_relations(s: &mut Session, lines: &mut Vec<String>, title: &str, about: &str, readable: bool) {
+fn write_relations(s: &mut Session, lines: &mut Vec<String>, title: &str, about: &str, schema: &str) {
     lines.extend([String::new(), format!("## {title}"), String::new(), about.to_owned()]);
     let relations = rows(
         s,
@@ -126,14 +126,14 @@ fn write_relations(s: &mut Session, lines: &mut Vec<String>, title: &str, about:
                     SELECT level, string_agg(lower(privilege), ', ' ORDER BY privilege) AS may
                     FROM agentq.access_rule WHERE object = c.relname AND privilege <> 'EXECUTE' GROUP BY level) l)
              FROM pg_class c
-             WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind IN ('r', 'v')
-               AND {readable} = EXISTS (SELECT FROM agentq.access_rule WHERE object = c.relname AND privilege <> 'EXECUTE')
+             WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
              ORDER BY c.relname COLLATE \"C\""
         ),
     );
     for [name, kind, comment, levels] in relations {
         lines.extend([String::new(), format!("### {name}"), String::new(), format!("{kind}. {comment}")]);
-        if readable {
+        if schema == "agentq" {
+            let levels = if levels.is_empty() { "the owner only" } else { &levels };
             lines.extend([String::new(), format!("Level: {levels}.")]);
         }
         let columns = rows(
@@ -144,7 +144,7 @@ fn write_relations(s: &mut Session, lines: &mut Vec<String>, title: &str, about:
                     CASE a.attidentity WHEN '' THEN pg_get_expr(d.adbin, d.adrelid) ELSE 'the next number' END,
                     col_description(a.attrelid, a.attnum)
                  FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-                 WHERE a.attrelid = 'agentq.{name}'::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+                 WHERE a.attrelid = '{schema}.{name}'::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
             ),
         );
         if kind == "View" {
@@ -164,7 +164,7 @@ fn write_types(s: &mut Session, lines: &mut Vec<String>) {
     let types: Vec<[String; 3]> = rows(
         s,
         "SELECT typname, format_type(typbasetype, typtypmod), obj_description(oid, 'pg_type') FROM pg_type
-         WHERE typnamespace = 'agentq'::regnamespace AND typtype = 'd' ORDER BY typname COLLATE \"C\"",
+         WHERE typnamespace = 'agentq_internal'::regnamespace AND typtype = 'd' ORDER BY typname COLLATE \"C\"",
     );
     if !types.is_empty() {
         lines.extend([String::new(), "### Types of the storage".to_owned()]);
@@ -210,7 +210,7 @@ fn write_levels(s: &mut Session, lines: &mut Vec<String>) {
             s,
             &format!(
                 "SELECT privilege, string_agg('`' || object || '`', ', ' ORDER BY object COLLATE \"C\") FROM agentq.access_rule
-                 WHERE level = '{level}' GROUP BY privilege ORDER BY privilege"
+                 WHERE level = '{level}' AND (privilege <> 'EXECUTE' OR to_regproc('agentq.' || object) IS NOT NULL) GROUP BY privilege ORDER BY privilege"
             ),
         );
         lines.extend(rights.iter().map(|[privilege, objects]| format!("- {privilege}: {objects}")));
@@ -230,10 +230,10 @@ fn the_reference_is_what_the_catalog_says() {
         &mut lines,
         for_people,
         "What people read. Everything else goes through the functions.",
-        true,
+        "agentq",
     );
-    let about = "What is behind the views. No level can read or write it, and it may change with any version.";
-    write_relations(&mut s, &mut lines, storage, about, false);
+    let about = "What is behind the views, in the schema `agentq_internal`. No level is let in, and it may change with any version.";
+    write_relations(&mut s, &mut lines, storage, about, "agentq_internal");
     write_types(&mut s, &mut lines);
     write_settings(&mut s, &mut lines);
     write_levels(&mut s, &mut lines);

@@ -1,11 +1,11 @@
 //! What the catalog says of rights: nothing is for everybody, whoever runs with the owner's rights looks
 //! for names in its own places only, and everything belongs to the owner of the extension.
 
-use crate::access::with_levels;
+use crate::access::{LEVELS, is_let_in, with_levels};
 use agentq_tests::{Session, database, project_root};
 
-/// Types that everybody may use, as new types are in PostgreSQL. Nobody without a level can name them,
-/// because the schema is closed; whoever has a level gains nothing but a type.
+/// Types that everybody may use, as new types are in PostgreSQL. Nobody but the owner can name them, because their
+/// schema is closed, also to those who have a level.
 const OPEN_TYPES: [&str; 11] = [
     "job_count",
     "job_finished_state",
@@ -39,21 +39,21 @@ fn public_privileges(s: &mut Session) -> Vec<String> {
     s.texts(
         "SELECT 'function ' || p.proname || ' ' || a.privilege_type
          FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
-         WHERE p.pronamespace = 'agentq'::regnamespace AND a.grantee = 0
+         WHERE p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND a.grantee = 0
          UNION ALL
          SELECT 'relation ' || c.relname || ' ' || a.privilege_type
          FROM pg_class c, aclexplode(coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::\"char\", c.relowner))) a
-         WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND a.grantee = 0
+         WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND a.grantee = 0
          UNION ALL
          SELECT 'column ' || c.relname || '.' || t.attname || ' ' || a.privilege_type
          FROM pg_class c JOIN pg_attribute t ON t.attrelid = c.oid, aclexplode(t.attacl) a
-         WHERE c.relnamespace = 'agentq'::regnamespace AND a.grantee = 0
+         WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND a.grantee = 0
          UNION ALL
-         SELECT 'schema ' || a.privilege_type
+         SELECT 'schema ' || n.nspname || ' ' || a.privilege_type
          FROM pg_namespace n, aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
-         WHERE n.nspname = 'agentq' AND a.grantee = 0
+         WHERE n.nspname IN ('agentq', 'agentq_internal') AND a.grantee = 0
          UNION ALL
-         SELECT 'default ' || d.defaclobjtype::text FROM pg_default_acl d WHERE d.defaclnamespace = 'agentq'::regnamespace
+         SELECT 'default ' || d.defaclobjtype::text FROM pg_default_acl d WHERE d.defaclnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
          ORDER BY 1",
     )
 }
@@ -64,10 +64,13 @@ fn nothing_is_for_everybody() {
     let mut s = db.session();
     assert_eq!(public_privileges(&mut s), Vec::<String>::new());
     // Nor what is made later.
-    let before = s.count("pg_class WHERE relnamespace = 'agentq'::regnamespace");
+    let before = s.count("pg_class WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)");
     s.run("SELECT agentq.fn_event_emit('a', 'x')");
     assert_eq!(s.call("fn_engine_tick()")["failed"], 0);
-    assert!(s.count("pg_class WHERE relnamespace = 'agentq'::regnamespace") > before, "no partition was made");
+    assert!(
+        s.count("pg_class WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)") > before,
+        "no partition was made"
+    );
     assert_eq!(public_privileges(&mut s), Vec::<String>::new());
     s.run("GRANT SELECT ON agentq_internal.job_done TO PUBLIC; GRANT EXECUTE ON FUNCTION agentq.fn_version TO PUBLIC");
     assert_eq!(public_privileges(&mut s).len(), 2, "the test would see it");
@@ -79,17 +82,21 @@ fn types_that_everybody_may_use_cannot_be_named_by_everybody() {
     let mut s = db.session();
     let open = s.texts(
         "SELECT t.typname FROM pg_type t, aclexplode(coalesce(t.typacl, acldefault('T', t.typowner))) a
-         WHERE t.typnamespace = 'agentq'::regnamespace AND a.grantee = 0 AND t.typtype NOT IN ('c', 'b') ORDER BY 1",
+         WHERE t.typnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND a.grantee = 0 AND t.typtype NOT IN ('c', 'b') ORDER BY 1",
     );
     for name in &open {
         assert!(OPEN_TYPES.contains(&name.as_str()), "{name} is open to PUBLIC");
     }
-    let (role, mut stranger) = with_levels(&db, "stranger", &[]);
-    s.run(&format!("CREATE SCHEMA own AUTHORIZATION \"{role}\""));
-    for name in OPEN_TYPES.iter().chain(&["job", "job_queue", "job_lease[]"]) {
-        for statement in [format!("SELECT NULL::agentq.{name}"), format!("CREATE TABLE own.t (x agentq.{name})")] {
-            assert_eq!(stranger.fails(&statement).code, "42501", "{statement}");
+    for levels in [&[][..], &LEVELS] {
+        let (role, mut stranger) = with_levels(&db, if levels.is_empty() { "stranger" } else { "all" }, levels);
+        s.run(&format!("DROP SCHEMA IF EXISTS own; CREATE SCHEMA own AUTHORIZATION \"{role}\""));
+        for name in OPEN_TYPES.iter().chain(&["job", "job_lease[]"]) {
+            let name = format!("agentq_internal.{name}");
+            for statement in [format!("SELECT NULL::{name}"), format!("CREATE TABLE own.t (x {name})")] {
+                assert_eq!(stranger.fails(&statement).code, "42501", "{statement}");
+            }
         }
+        assert_eq!(is_let_in(&mut stranger, "SELECT NULL::agentq.job_queue"), !levels.is_empty());
     }
 }
 
@@ -97,7 +104,7 @@ fn types_that_everybody_may_use_cannot_be_named_by_everybody() {
 fn whoever_runs_with_the_owners_rights_has_a_search_path_of_its_own() {
     let db = database();
     let mut s = db.session();
-    let schema = "pronamespace = 'agentq'::regnamespace";
+    let schema = "pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)";
     let bare = format!("SELECT proname FROM pg_proc WHERE {schema} AND prosecdef AND proconfig IS NULL ORDER BY 1");
     assert_eq!(s.texts(&bare), HOT, "declare a search path, or see docs/decisions/0018-own-names.md");
     let declared = "'search_path=pg_catalog, pg_temp' = ANY (proconfig)";
@@ -140,26 +147,26 @@ fn everything_is_the_owners_and_the_extensions() {
     let strays = s.texts(
         "WITH e AS (SELECT oid, extowner FROM pg_extension WHERE extname = 'agentq'),
          things AS (
-            SELECT 'pg_proc'::regclass AS class, oid, proowner AS owner, proname::text AS name FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace
+            SELECT 'pg_proc'::regclass AS class, oid, proowner AS owner, proname::text AS name FROM pg_proc WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
             UNION ALL SELECT 'pg_class'::regclass, oid, relowner, relname FROM pg_class
-            WHERE relnamespace = 'agentq'::regnamespace AND relkind IN ('r', 'p', 'v', 'S') AND NOT relispartition
-            UNION ALL SELECT 'pg_namespace'::regclass, oid, nspowner, nspname FROM pg_namespace WHERE nspname = 'agentq')
+            WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relkind IN ('r', 'p', 'v', 'S') AND NOT relispartition
+            UNION ALL SELECT 'pg_namespace'::regclass, oid, nspowner, nspname FROM pg_namespace WHERE nspname IN ('agentq', 'agentq_internal'))
          SELECT name FROM things, e WHERE owner <> e.extowner OR NOT EXISTS (SELECT FROM pg_depend d
             WHERE d.classid = class AND d.objid = things.oid AND d.refobjid = e.oid AND d.deptype = 'e')
          UNION ALL
-         SELECT relname FROM pg_class, e WHERE relnamespace = 'agentq'::regnamespace AND relispartition AND relowner <> e.extowner",
+         SELECT relname FROM pg_class, e WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relispartition AND relowner <> e.extowner",
     );
     assert_eq!(strays, Vec::<String>::new());
     // What would let somebody else's code run, or hide rows from the owner's.
     for from in [
         "pg_trigger t JOIN pg_class c ON c.oid = tgrelid JOIN pg_proc p ON p.oid = tgfoid
-            WHERE c.relnamespace = 'agentq'::regnamespace AND NOT tgisinternal AND p.pronamespace <> c.relnamespace",
-        "pg_rewrite r JOIN pg_class c ON c.oid = ev_class WHERE c.relnamespace = 'agentq'::regnamespace AND rulename <> '_RETURN'",
-        "pg_class WHERE relnamespace = 'agentq'::regnamespace AND (relrowsecurity OR relforcerowsecurity)",
-        "pg_proc WHERE pronamespace = 'agentq'::regnamespace AND proleakproof",
-        "pg_cast JOIN pg_type t ON t.oid IN (castsource, casttarget) WHERE t.typnamespace = 'agentq'::regnamespace",
-        "pg_operator WHERE oprnamespace = 'agentq'::regnamespace",
-        "pg_event_trigger JOIN pg_proc p ON p.oid = evtfoid WHERE p.pronamespace = 'agentq'::regnamespace",
+            WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND NOT tgisinternal AND p.pronamespace NOT IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)",
+        "pg_rewrite r JOIN pg_class c ON c.oid = ev_class WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND rulename <> '_RETURN'",
+        "pg_class WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND (relrowsecurity OR relforcerowsecurity)",
+        "pg_proc WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND proleakproof",
+        "pg_cast JOIN pg_type t ON t.oid IN (castsource, casttarget) WHERE t.typnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)",
+        "pg_operator WHERE oprnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)",
+        "pg_event_trigger JOIN pg_proc p ON p.oid = evtfoid WHERE p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)",
     ] {
         assert_eq!(s.count(from), 0, "{from}");
     }

@@ -1,7 +1,7 @@
 //! Each level at everything there is, one by one: every privilege on every relation, column and
 //! sequence, acts on the extension itself, settings, and the ways by which a level might be climbed.
 
-use crate::access::{LEVELS, READABLE, calls, is_let_in, with_levels};
+use crate::access::{LEVELS, READABLE, calls, internal_calls, is_let_in, with_levels};
 use agentq_tests::{Database, Session, database};
 
 /// A session of a role with every level, and with a schema of its own.
@@ -15,17 +15,23 @@ fn with_all_levels(db: &Database<'_>) -> (String, Session) {
     (role, s)
 }
 
+/// With their schemas.
 fn relations(s: &mut Session, kinds: &str) -> Vec<String> {
     let list = format!(
-        "SELECT relname FROM pg_class WHERE relnamespace = 'agentq'::regnamespace AND relkind IN ({kinds}) ORDER BY 1"
+        "SELECT oid::regclass::text FROM pg_class WHERE relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
+         AND relkind IN ({kinds}) ORDER BY 1"
     );
     s.texts(&list)
 }
 
+fn is_readable(relation: &str) -> bool {
+    relation.strip_prefix("agentq.").is_some_and(|name| READABLE.contains(&name))
+}
+
 /// What a level may do with relations: it reads some, or it also writes through one view.
 fn expected(level: &str, relation: &str) -> Vec<&'static str> {
-    let reads = ["reader", "operator"].contains(&level) && READABLE.contains(&relation);
-    let writes = level == "operator" && relation == "job_queue";
+    let reads = ["reader", "operator"].contains(&level) && is_readable(relation);
+    let writes = level == "operator" && relation == "agentq.job_queue";
     let mut privileges = Vec::new();
     if writes {
         privileges.extend(["DELETE", "INSERT"]);
@@ -55,9 +61,9 @@ fn each_level_has_its_privileges_on_relations_and_columns_and_no_other() {
                     ("has_table_privilege", all)
                 };
                 format!(
-                    "SELECT p FROM unnest({list}) p WHERE {function}('{role}', 'agentq.{what}', p)
+                    "SELECT p FROM unnest({list}) p WHERE {function}('{role}', '{what}', p)
                      UNION SELECT p || ' to give' FROM unnest({list}) p
-                     WHERE {function}('{role}', 'agentq.{what}', p || ' WITH GRANT OPTION') ORDER BY 1"
+                     WHERE {function}('{role}', '{what}', p || ' WITH GRANT OPTION') ORDER BY 1"
                 )
             };
             let expected = expected(level, &relation);
@@ -70,11 +76,14 @@ fn each_level_has_its_privileges_on_relations_and_columns_and_no_other() {
         let sequences = relations(&mut owner, "'S'");
         assert!(!sequences.is_empty());
         for sequence in sequences {
-            let any = format!("SELECT has_sequence_privilege('{role}', 'agentq.{sequence}', 'USAGE, SELECT, UPDATE')");
+            let any = format!("SELECT has_sequence_privilege('{role}', '{sequence}', 'USAGE, SELECT, UPDATE')");
             assert_eq!(owner.text(&any), "f", "{level}: {sequence}");
         }
-        let schema = format!("SELECT has_schema_privilege('{role}', 'agentq', 'CREATE')");
-        assert_eq!(owner.text(&schema), "f", "{level}");
+        let may =
+            |schema: &str, privilege: &str| format!("SELECT has_schema_privilege('{role}', '{schema}', '{privilege}')");
+        assert_eq!(owner.text(&may("agentq", "USAGE")), "t", "{level}");
+        assert_eq!(owner.text(&may("agentq", "CREATE")), "f", "{level}");
+        assert_eq!(owner.text(&may("agentq_internal", "USAGE, CREATE")), "f", "{level}");
     }
 }
 
@@ -86,15 +95,16 @@ fn each_level_has_its_functions_and_no_other() {
     for level in LEVELS {
         let (role, _) = with_levels(&db, level, &[level]);
         let held = owner.texts(&format!(
-            "SELECT proname FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace
+            "SELECT proname FROM pg_proc WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
              AND has_function_privilege('{role}', oid, 'EXECUTE') ORDER BY 1"
         ));
+        let all = calls().into_iter().chain(internal_calls());
         let mut expected: Vec<String> =
-            calls().iter().filter(|(_, levels)| levels.contains(&level)).map(|(call, _)| called(call)).collect();
+            all.filter(|(_, levels)| levels.contains(&level)).map(|(call, _)| called(&call)).collect();
         expected.sort();
         assert_eq!(held, expected, "{level}");
         let gives = format!(
-            "pg_proc WHERE pronamespace = 'agentq'::regnamespace
+            "pg_proc WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
              AND has_function_privilege('{role}', oid, 'EXECUTE WITH GRANT OPTION')"
         );
         assert_eq!(owner.count(&gives), 0, "{level}");
@@ -116,47 +126,46 @@ fn no_level_gets_at_the_storage_by_any_statement() {
         s.run("ROLLBACK");
     };
     for table in relations(&mut owner, "'r', 'p'") {
-        let column = owner.text(&format!(
-            "SELECT attname FROM pg_attribute WHERE attrelid = 'agentq.{table}'::regclass AND attnum = 1"
-        ));
+        let column = owner
+            .text(&format!("SELECT attname FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum = 1"));
         for statement in [
-            format!("UPDATE agentq.{table} SET {column} = NULL"),
-            format!("DELETE FROM agentq.{table}"),
-            format!("INSERT INTO agentq.{table} ({column}) VALUES (NULL)"),
-            format!("TRUNCATE agentq.{table}"),
-            format!("COPY agentq.{table} FROM stdin"),
-            format!("LOCK TABLE agentq.{table} IN SHARE MODE"),
-            format!("SELECT 1 FROM agentq.{table} FOR UPDATE"),
-            format!("CREATE TRIGGER spring BEFORE INSERT ON agentq.{table} EXECUTE FUNCTION own.spring()"),
-            format!("CREATE INDEX ON agentq.{table} ({column})"),
-            format!("ALTER TABLE agentq.{table} DISABLE TRIGGER ALL"),
-            format!("ALTER TABLE agentq.{table} SET UNLOGGED"),
-            format!("COMMENT ON TABLE agentq.{table} IS ''"),
-            format!("COMMENT ON COLUMN agentq.{table}.{column} IS ''"),
-            format!("REINDEX TABLE agentq.{table}"),
-            format!("CREATE PUBLICATION p FOR TABLE agentq.{table}"),
-            format!("DROP TABLE agentq.{table}"),
+            format!("UPDATE {table} SET {column} = NULL"),
+            format!("DELETE FROM {table}"),
+            format!("INSERT INTO {table} ({column}) VALUES (NULL)"),
+            format!("TRUNCATE {table}"),
+            format!("COPY {table} FROM stdin"),
+            format!("LOCK TABLE {table} IN SHARE MODE"),
+            format!("SELECT 1 FROM {table} FOR UPDATE"),
+            format!("CREATE TRIGGER spring BEFORE INSERT ON {table} EXECUTE FUNCTION own.spring()"),
+            format!("CREATE INDEX ON {table} ({column})"),
+            format!("ALTER TABLE {table} DISABLE TRIGGER ALL"),
+            format!("ALTER TABLE {table} SET UNLOGGED"),
+            format!("COMMENT ON TABLE {table} IS ''"),
+            format!("COMMENT ON COLUMN {table}.{column} IS ''"),
+            format!("REINDEX TABLE {table}"),
+            format!("CREATE PUBLICATION p FOR TABLE {table}"),
+            format!("DROP TABLE {table}"),
         ] {
             refused(&mut s, &statement);
         }
-        if !READABLE.contains(&table.as_str()) {
-            refused(&mut s, &format!("SELECT {column} FROM agentq.{table}"));
-            refused(&mut s, &format!("COPY agentq.{table} TO stdout"));
-            refused(&mut s, &format!("LOCK TABLE agentq.{table} IN ACCESS SHARE MODE"));
+        if !is_readable(&table) {
+            refused(&mut s, &format!("SELECT {column} FROM {table}"));
+            refused(&mut s, &format!("COPY {table} TO stdout"));
+            refused(&mut s, &format!("LOCK TABLE {table} IN ACCESS SHARE MODE"));
         }
     }
-    for view in relations(&mut owner, "'v'").iter().filter(|view| *view != "job_queue") {
-        refused(&mut s, &format!("DELETE FROM agentq.{view}"));
+    for view in relations(&mut owner, "'v'").iter().filter(|view| *view != "agentq.job_queue") {
+        refused(&mut s, &format!("DELETE FROM {view}"));
     }
     for view in relations(&mut owner, "'v'") {
-        refused(&mut s, &format!("CREATE OR REPLACE VIEW agentq.{view} AS SELECT 1 AS x"));
-        refused(&mut s, &format!("ALTER VIEW agentq.{view} OWNER TO CURRENT_USER"));
+        refused(&mut s, &format!("CREATE OR REPLACE VIEW {view} AS SELECT 1 AS x"));
+        refused(&mut s, &format!("ALTER VIEW {view} OWNER TO CURRENT_USER"));
     }
     for sequence in relations(&mut owner, "'S'") {
-        refused(&mut s, &format!("SELECT nextval('agentq.{sequence}')"));
-        refused(&mut s, &format!("SELECT setval('agentq.{sequence}', 1)"));
-        refused(&mut s, &format!("SELECT last_value FROM agentq.{sequence}"));
-        refused(&mut s, &format!("ALTER SEQUENCE agentq.{sequence} RESTART"));
+        refused(&mut s, &format!("SELECT nextval('{sequence}')"));
+        refused(&mut s, &format!("SELECT setval('{sequence}', 1)"));
+        refused(&mut s, &format!("SELECT last_value FROM {sequence}"));
+        refused(&mut s, &format!("ALTER SEQUENCE {sequence} RESTART"));
     }
 }
 
@@ -171,6 +180,10 @@ fn no_level_changes_the_extension_its_schema_or_its_functions() {
         "COMMENT ON EXTENSION agentq IS ''",
         "DROP EXTENSION agentq CASCADE",
         "DROP SCHEMA agentq CASCADE",
+        "DROP SCHEMA agentq_internal CASCADE",
+        "ALTER SCHEMA agentq_internal OWNER TO CURRENT_USER",
+        "CREATE TABLE agentq_internal.mine ()",
+        "ALTER TABLE own.plain SET SCHEMA agentq_internal",
         "ALTER SCHEMA agentq RENAME TO other",
         "ALTER SCHEMA agentq OWNER TO CURRENT_USER",
         "COMMENT ON SCHEMA agentq IS ''",
@@ -199,7 +212,9 @@ fn no_level_changes_the_extension_its_schema_or_its_functions() {
         "SELECT pg_read_file('postgresql.conf')",
         "SELECT * FROM pg_shmem_allocations",
         "SELECT * FROM pg_authid",
-        "SELECT pg_extension_config_dump('agentq_internal.job', '')",
+        "VACUUM agentq_internal.job",
+        "ANALYZE agentq_internal.job_lease",
+        "SELECT pg_extension_config_dump('agentq.queue', '')",
     ] {
         let error = s.0.simple_query(statement).err();
         let code = error.as_ref().and_then(|error| error.code().map(|code| code.code().to_owned()));
@@ -211,12 +226,12 @@ fn no_level_changes_the_extension_its_schema_or_its_functions() {
     // PostgreSQL only warns of these, and then does nothing.
     let mut owner = db.session();
     let rights = "SELECT md5(string_agg(p.oid::text || coalesce(proacl::text, ''), '' ORDER BY p.oid)) FROM pg_proc p
-                  WHERE pronamespace = 'agentq'::regnamespace";
+                  WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)";
     let before = owner.text(rights);
     s.run("GRANT ALL ON FUNCTION agentq.fn_job_claim, agentq.fn_config_set TO PUBLIC");
     s.run("REVOKE ALL ON FUNCTION agentq.fn_job_claim FROM postgres");
-    s.run("VACUUM agentq_internal.job");
-    s.run("ANALYZE agentq_internal.job_lease");
+    s.run("VACUUM agentq.job_dead_letter");
+    s.run("ANALYZE agentq.queue_heartbeat");
     assert_eq!(owner.text(rights), before);
     let give = format!("GRANT ALL ON agentq_internal.job TO \"{role}\"");
     assert_eq!(s.fails(&give).code, "42501");

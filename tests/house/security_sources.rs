@@ -168,7 +168,7 @@ fn a_hook_is_named_by_plain_names_only() {
 const AS_IT_IS: [(&str, &str); 4] = [
     ("GRANT %s ON %s TO %I", "a privilege that a CHECK bounds, and what fn_access_targets has quoted"),
     ("REVOKE %s ON %s FROM %I", "the same"),
-    ("ALTER TABLE agentq.%I OWNER TO %s", "a role as the server itself writes it (regrole)"),
+    ("ALTER TABLE agentq_internal.%I OWNER TO %s", "a role as the server itself writes it (regrole)"),
     ("COMMENT ON TRIGGER %I ON %s IS %L", "a table as the server itself writes it (regclass)"),
 ];
 
@@ -219,7 +219,7 @@ fn dynamic_sql_in_the_schema_quotes_what_it_puts_in() {
     let mut s = db.session();
     let functions = s.texts(
         "SELECT proname || E'\\n' || prosrc FROM pg_proc JOIN pg_language l ON l.oid = prolang
-         WHERE pronamespace = 'agentq'::regnamespace AND lanname IN ('sql', 'plpgsql')",
+         WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND lanname IN ('sql', 'plpgsql')",
     );
     assert!(functions.len() > 20, "{}", functions.len());
     for function in &functions {

@@ -50,7 +50,7 @@ pub fn arm(owner: &mut Session, s: &mut Session) {
                 format('BEGIN PERFORM evil.note(%L); RETURN%s; END', 'function ' || p.proname,
                     CASE WHEN p.proretset OR p.proargmodes IS NOT NULL THEN '' ELSE ' NULL' END))
          FROM pg_proc p WHERE p.prokind = 'f' AND p.prorettype <> 'trigger'::regtype
-         AND (p.pronamespace = 'agentq'::regnamespace OR p.pronamespace = 'pg_catalog'::regnamespace AND p.proname IN (
+         AND (p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) OR p.pronamespace = 'pg_catalog'::regnamespace AND p.proname IN (
             'abs', 'age', 'array_agg', 'array_append', 'array_length', 'array_position', 'array_remove', 'array_to_string',
             'btrim', 'cardinality', 'clock_timestamp', 'date_part', 'date_trunc', 'extract', 'gen_random_uuid', 'generate_series',
             'has_table_privilege', 'int4', 'int8', 'isfinite', 'jsonb_array_elements', 'jsonb_array_elements_text', 'jsonb_array_length',
@@ -95,10 +95,10 @@ fn relations(owner: &mut Session, s: &mut Session, schema: &str) {
             || format('; CREATE TRIGGER spring INSTEAD OF INSERT OR UPDATE OR DELETE ON SCHEMA.%I FOR EACH ROW
                 EXECUTE FUNCTION evil.spring_any()', c.relname)
          FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-         WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind IN ('r', 'p', 'v') GROUP BY c.relname
+         WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND c.relkind IN ('r', 'p', 'v') GROUP BY c.relname
          UNION ALL
          SELECT format('CREATE DOMAIN SCHEMA.%I AS text CHECK (evil.note(%L))', t.typname, 'type ' || t.typname)
-         FROM pg_type t WHERE t.typnamespace = 'agentq'::regnamespace AND t.typtype = 'd'",
+         FROM pg_type t WHERE t.typnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND t.typtype = 'd'",
     );
     assert!(statements.len() > 80);
     for statement in statements {
@@ -177,12 +177,12 @@ fn functions_without_their_search_path_would_be_caught() {
     s.run("SET statement_timeout = '1s'; SET search_path = evil, pg_temp, pg_catalog, agentq, public");
     owner.run(
         "DO $$ DECLARE f regprocedure; BEGIN
-            FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace AND prosecdef AND proconfig IS NOT NULL
+            FOR f IN SELECT oid FROM pg_proc WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND prosecdef AND proconfig IS NOT NULL
             LOOP EXECUTE format('ALTER FUNCTION %s RESET search_path', f); END LOOP;
          END $$",
     );
     let definers = owner.texts(
-        "SELECT proname FROM pg_proc WHERE pronamespace = 'agentq'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype",
+        "SELECT proname FROM pg_proc WHERE pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND prosecdef AND prorettype <> 'trigger'::regtype",
     );
     let (mut caught, mut quiet) = (0, Vec::new());
     for call in calls.iter().filter(|call| definers.contains(&call.function)) {

@@ -98,8 +98,10 @@ pub fn everything(session: &mut Session) -> String {
         "signal_wait",
         "signal_channel",
     ];
-    let rows: Vec<String> =
-        TABLES.iter().map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM agentq.{t} row")).collect();
+    let rows: Vec<String> = TABLES
+        .iter()
+        .map(|t| format!("SELECT '{t} ' || row.*::text AS line FROM {} row", session.qualified(t)))
+        .collect();
     session.text(&format!("SELECT string_agg(line, E'\\n' ORDER BY line) FROM ({}) t", rows.join(" UNION ALL ")))
 }
 

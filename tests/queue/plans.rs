@@ -136,7 +136,7 @@ fn no_statistics_change_a_plan() {
     s.run("DELETE FROM agentq_internal.job_ready; DELETE FROM agentq_internal.job_waiting; DELETE FROM agentq_internal.job_lease; DELETE FROM agentq_internal.job_done;
            DELETE FROM agentq_internal.job_key; DELETE FROM agentq_internal.job");
     compare("all rows dead, and the statistics those of before");
-    let tables = "relnamespace = 'agentq'::regnamespace AND relkind IN ('r', 'i')";
+    let tables = "relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND relkind IN ('r', 'i')";
     s.run(&format!("UPDATE pg_class SET reltuples = 1, relpages = 1 WHERE {tables}"));
     fill(&mut s);
     compare("full, and the statistics say empty");

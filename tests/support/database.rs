@@ -118,6 +118,14 @@ impl Session {
         self.json(&format!("SELECT agentq.{call}"), &[])
     }
 
+    /// The table, view or sequence of agentq's that has this name, with its schema: that for callers, or the internal one.
+    #[track_caller]
+    pub fn qualified(&mut self, relation: &str) -> String {
+        self.text(&format!(
+            "SELECT coalesce(to_regclass('agentq.{relation}'), to_regclass('agentq_internal.{relation}'))::text"
+        ))
+    }
+
     /// The first column of every row, as text.
     #[track_caller]
     pub fn texts(&mut self, sql: &str) -> Vec<String> {

@@ -38,14 +38,14 @@ const JOBS: &str = "SELECT concat_ws(' ', q.job_id, q.job_kind, q.state, q.attem
     ORDER BY q.job_id";
 
 /// Jobs whose attempts are not those that failed or expired, or that succeeded more than once, or not at all.
-const MISCOUNTED: &str = "job_queue q WHERE (q.attempts, q.state = 'succeeded') <>
+const MISCOUNTED: &str = "agentq.job_queue q WHERE (q.attempts, q.state = 'succeeded') <>
     (SELECT count(*) FILTER (WHERE a.outcome IN ('failed', 'lease_expired')), count(*) FILTER (WHERE a.outcome = 'succeeded') = 1
      FROM agentq.job_attempt a WHERE a.job_id = q.job_id)";
 /// Dead letters of jobs that were not given up, and jobs that were given up without one.
-const UNLETTERED: &str = "job_queue q FULL JOIN agentq.job_dead_letter d USING (job_id)
+const UNLETTERED: &str = "agentq.job_queue q FULL JOIN agentq.job_dead_letter d USING (job_id)
     WHERE (q.state IS NOT DISTINCT FROM CASE WHEN d.reason = 'cancelled' THEN 'cancelled' ELSE 'dead_letter' END) <> (d.job_id IS NOT NULL)";
 /// Jobs that were made of a letter which knows nothing of it, and letters that became a job which is not there.
-const UNRELATED: &str = "job j FULL JOIN agentq.job_dead_letter d ON d.job_id = j.replay_of
+const UNRELATED: &str = "agentq_internal.job j FULL JOIN agentq.job_dead_letter d ON d.job_id = j.replay_of
     WHERE (j.job_id IS NULL) <> (d.redriven_as IS NULL) AND (j.replay_of IS NOT NULL OR d.job_id IS NOT NULL)";
 
 /// The same line, of the model.
@@ -130,7 +130,7 @@ impl World {
         session.run(if is_open { "SAVEPOINT look" } else { "BEGIN" });
         let rows = |table: &&str| {
             format!(
-                "SELECT concat_ws(' ', '{table}', job_id, ctid) FROM agentq.{table} WHERE job_id = ANY ({}) FOR UPDATE SKIP LOCKED",
+                "SELECT concat_ws(' ', '{table}', job_id, ctid) FROM agentq_internal.{table} WHERE job_id = ANY ({}) FOR UPDATE SKIP LOCKED",
                 list(ids)
             )
         };
@@ -178,17 +178,17 @@ pub fn assert_drained(s: &mut Session, made: i64) {
     let ended = ended.map(|state| s.count(&format!("agentq.job_queue WHERE state = '{state}'")));
     assert_eq!((ended.iter().sum::<i64>(), s.count("agentq_internal.job")), (made, made), "{ended:?}");
     for (none, what) in [
-        ("job_ready", "ready"),
-        ("job_waiting", "waiting"),
-        ("job_line", "blocked"),
-        ("job_lease", "held"),
-        ("v_limit WHERE active <> 0 OR counted <> 0 OR blocked <> 0", "slots in use"),
-        ("job_queue WHERE attempts > max_attempts", "attempts beyond the last"),
+        ("agentq_internal.job_ready", "ready"),
+        ("agentq_internal.job_waiting", "waiting"),
+        ("agentq_internal.job_line", "blocked"),
+        ("agentq_internal.job_lease", "held"),
+        ("agentq.v_limit WHERE active <> 0 OR counted <> 0 OR blocked <> 0", "slots in use"),
+        ("agentq.job_queue WHERE attempts > max_attempts", "attempts beyond the last"),
         (MISCOUNTED, "attempts that do not add up"),
         (UNLETTERED, "dead letters without a job that was given up, or the other way round"),
         (UNRELATED, "jobs that were made of no letter, or letters that became no job"),
     ] {
-        assert_eq!(s.count(&format!("agentq.{none}")), 0, "{what}");
+        assert_eq!(s.count(none), 0, "{what}");
     }
     let none = if is_preloaded(s) { "0" } else { "NULL" };
     let keys = s.texts("SELECT DISTINCT unnest(limit_keys) FROM agentq_internal.job");

@@ -13,7 +13,7 @@ pub const HOT: [&str; 9] =
 const INVALID: &str = "
     SELECT coalesce(string_agg(format('DROP INDEX %s', i.indexrelid::regclass), ';'), '')
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE NOT i.indisvalid AND c.relnamespace = 'agentq'::regnamespace";
+    WHERE NOT i.indisvalid AND c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)";
 
 pub fn strike(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
     let mut client = stage.connect_patiently(&scene.database)?;
@@ -22,8 +22,8 @@ pub fn strike(stage: &mut Stage, scene: &Scene) -> Result<(), Failure> {
     let mut first = true;
     while first || Instant::now() < until {
         for table in HOT {
-            client.batch_execute(&format!("REINDEX TABLE CONCURRENTLY agentq.{table}"))?;
-            client.batch_execute(&format!("VACUUM (FREEZE, INDEX_CLEANUP ON) agentq.{table}"))?;
+            client.batch_execute(&format!("REINDEX TABLE CONCURRENTLY agentq_internal.{table}"))?;
+            client.batch_execute(&format!("VACUUM (FREEZE, INDEX_CLEANUP ON) agentq_internal.{table}"))?;
             if !first && Instant::now() > until {
                 break;
             }
@@ -45,7 +45,7 @@ pub fn verify(client: &mut Client) -> Result<Vec<String>, Failure> {
     let indexes = client.query(
         "SELECT i.indexrelid::regclass::text, i.indexrelid FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
          JOIN pg_am a ON a.oid = (SELECT relam FROM pg_class WHERE oid = i.indexrelid)
-         WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind = 'r' AND a.amname = 'btree' AND i.indisvalid",
+         WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND c.relkind = 'r' AND a.amname = 'btree' AND i.indisvalid",
         &[],
     )?;
     for row in indexes {

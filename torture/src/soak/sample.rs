@@ -51,7 +51,7 @@ impl Sampler {
             "SELECT (SELECT count(*) FROM agentq_internal.job)::float8,
                     sum(pg_total_relation_size(c.oid))::float8, coalesce(sum(s.n_dead_tup), 0)::float8
              FROM pg_class c LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid
-             WHERE c.relnamespace = 'agentq'::regnamespace AND c.relkind = 'r' AND c.relname LIKE 'job%'",
+             WHERE c.relnamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace) AND c.relkind = 'r' AND c.relname LIKE 'job%'",
             &[],
         )?;
         let (jobs, bytes, dead): (f64, f64, f64) = (row.get(0), row.get(1), row.get(2));
