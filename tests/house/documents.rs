@@ -8,7 +8,7 @@ use std::process::Command;
 const PYTHON: &str = "/usr/bin/python3";
 /// A block that begins with this line is shown but not run: it would stop the server, for example.
 const NOT_RUN: &str = "-- not run";
-/// So many of them at most, or the documents would soon be fiction.
+/// At most this many of them, or the documents would soon be fiction.
 const FEW: usize = 5;
 
 struct Document {

@@ -18,7 +18,7 @@ pub const HOT: [&str; 9] = [
     "job_order",
 ];
 
-/// The same with whatever index an interrupted REINDEX has left.
+/// Drops whatever index an interrupted REINDEX has left.
 const INVALID: &str = "
     SELECT coalesce(string_agg(format('DROP INDEX %s', i.indexrelid::regclass), ';'), '')
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
