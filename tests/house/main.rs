@@ -10,6 +10,7 @@ mod dump;
 mod errors;
 mod every_call;
 mod filled;
+mod imports;
 mod lifecycle;
 mod pooler;
 mod preload;

@@ -42,7 +42,7 @@ impl Said {
         }
     }
 
-    /// The same for every run: an answer's code, or an error's SQLSTATE.
+    /// What every run has in common: an answer's code, or an error's SQLSTATE.
     pub fn short(&self) -> String {
         match self {
             Said::Answer(answer) => answer.clone(),

@@ -35,7 +35,7 @@ impl Level {
 pub enum Overlap {
     /// The second calls while the first is open, waits for it if it must, and the first commits.
     Commit,
-    /// The same, and the first rolls back.
+    /// The second calls while the first is open, waits for it if it must, and the first rolls back.
     Rollback,
     /// The first has committed when the second calls, with a snapshot from before.
     Before,

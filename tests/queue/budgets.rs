@@ -75,6 +75,7 @@ fn what_is_reserved_is_settled_with_the_real_use() {
 fn what_comes_to_nothing_is_given_back() {
     let db = database();
     let mut s = db.session();
+    let noon = s.to_noon();
     budget(&mut s, "tenant:1", "usd", "day", "{\"amount\": 1}");
     for end in [
         "fn_job_fail_or_retry('JOB', 'bob', 'boom')",
@@ -93,7 +94,7 @@ fn what_comes_to_nothing_is_given_back() {
     assert_eq!(id(&claimed(&mut s, "bob")), jobs[0]);
     assert_eq!(s.claim("bob")["code"], "empty");
     expect(&mut s, "counted", &format!("fn_job_usage('{}', 'bob', '{{\"usd\": 0.1}}')", jobs[0]));
-    s.shift_clock(301);
+    s.shift_clock(noon + 301);
     s.call("fn_engine_tick('reap_leases')");
     assert_eq!(state(&mut s, "usd"), "0.1 0 0.9");
     assert_counted(&mut s);
@@ -111,6 +112,7 @@ fn what_comes_to_nothing_is_given_back() {
 fn who_waits_for_a_budget_runs_in_the_next_period_or_when_it_is_raised() {
     let db = database();
     let mut s = db.session();
+    let noon = s.to_noon();
     budget(&mut s, "tenant:1", "usd", "hour", "{\"amount\": 1}");
     let jobs = enqueue(&mut s, "{\"usd\": 0.6}", 5);
     assert_eq!(id(&claimed(&mut s, "bob")), jobs[0]);
@@ -125,7 +127,7 @@ fn who_waits_for_a_budget_runs_in_the_next_period_or_when_it_is_raised() {
     s.call("fn_config_set('queue.lease.duration_sec', '7200')");
     s.call(&format!("fn_job_heartbeat('{}', 'bob', 7200)", jobs[0]));
     s.call(&format!("fn_job_heartbeat('{}', 'bob', 7200)", jobs[1]));
-    s.shift_clock(3_600);
+    s.shift_clock(noon + 3_600);
     for job in &jobs[2..4] {
         assert_eq!(id(&claimed(&mut s, "bob")), *job);
     }
@@ -255,6 +257,7 @@ fn more_than_can_be_counted_is_still_too_much() {
 fn counters_of_past_periods_make_room() {
     let db = database();
     let mut s = db.session();
+    let noon = s.to_noon();
     budget(&mut s, "tenant:*", "usd", "hour", "{\"amount\": 10}");
     let job = enqueue(&mut s, "{\"usd\": 2}", 1).remove(0);
     claimed(&mut s, "bob");
@@ -263,7 +266,7 @@ fn counters_of_past_periods_make_room() {
     let counted = |s: &mut Session| s.text(&format!("SELECT agentq_internal.fn_limit_counted('{counter}')::text"));
     s.call("fn_engine_tick('tend_limits')");
     assert_eq!(counted(&mut s), "2000000");
-    s.shift_clock(3_600);
+    s.shift_clock(noon + 3_600);
     s.call("fn_engine_tick('tend_limits')");
     assert_eq!(counted(&mut s), "0");
     assert_eq!(s.count("agentq.v_budget WHERE used = 2 AND NOT is_current"), 1, "what was spent is still known");

@@ -2,7 +2,7 @@
 
 use agentq_tests::{Session, claimed, database, expect, id, json, refused};
 
-/// Enqueues a job with deadlines so many seconds from now.
+/// Enqueues a job that must start and finish within these seconds from now.
 #[track_caller]
 fn enqueue(s: &mut Session, kind: &str, start: Option<i32>, finish: Option<i32>) -> String {
     let at = |seconds: Option<i32>| match seconds {

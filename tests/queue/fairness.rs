@@ -15,7 +15,7 @@ fn enqueue(s: &mut Session, tenant: &str, count: usize) {
     s.run(&sql);
 }
 
-/// Claims so many jobs, one by one, and says of which tenant each is; - for none.
+/// Claims `count` jobs, one by one, and says of which tenant each is; - for none.
 #[track_caller]
 fn tenants(s: &mut Session, count: usize) -> Vec<String> {
     let mut found = Vec::new();

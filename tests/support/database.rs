@@ -190,6 +190,17 @@ impl Session {
         self.json("SELECT agentq.fn_job_claim($1)", &[&owner])
     }
 
+    /// Moves this session's clock to half past noon of tomorrow, where no hour and no day ends while a test runs. Returns by
+    /// how many seconds.
+    #[track_caller]
+    pub fn to_noon(&mut self) -> i64 {
+        let noon = "date_trunc('day', now() AT TIME ZONE 'UTC') + interval '36 hours 30 minutes'";
+        let until = format!("SELECT extract(epoch FROM {noon} - now() AT TIME ZONE 'UTC')::bigint");
+        let seconds = self.text(&until).parse().expect("a number");
+        self.shift_clock(seconds);
+        seconds
+    }
+
     /// Moves this session's clock.
     #[track_caller]
     pub fn shift_clock(&mut self, seconds: i64) {

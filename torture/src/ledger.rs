@@ -69,7 +69,7 @@ pub enum Entry {
     NotStarted {
         key: String,
     },
-    /// Is about to claim up to so many jobs.
+    /// Is about to claim at most `most` jobs.
     Claiming {
         most: u32,
     },

@@ -48,7 +48,7 @@ const UNLETTERED: &str = "agentq.job_queue q FULL JOIN agentq.job_dead_letter d 
 const UNRELATED: &str = "agentq_internal.job j FULL JOIN agentq.job_dead_letter d ON d.job_id = j.replay_of
     WHERE (j.job_id IS NULL) <> (d.redriven_as IS NULL) AND (j.replay_of IS NOT NULL OR d.job_id IS NOT NULL)";
 
-/// The same line, of the model.
+/// The line that the model has for it.
 fn line(id: &str, job: &Job) -> String {
     let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
     let (lease, letter) = (job.lease.as_ref(), job.letter.as_ref());

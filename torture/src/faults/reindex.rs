@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub const HOT: [&str; 9] =
     ["job", "job_ready", "job_waiting", "job_line", "job_lease", "job_done", "job_attempt_log", "job_key", "job_order"];
 
-/// The same with whatever index an interrupted REINDEX has left.
+/// Drops whatever index an interrupted REINDEX has left.
 const INVALID: &str = "
     SELECT coalesce(string_agg(format('DROP INDEX %s', i.indexrelid::regclass), ';'), '')
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid

@@ -65,7 +65,7 @@ impl Line {
     }
 }
 
-/// Lets so many jobs pass; returns what was sampled.
+/// Lets `jobs` jobs pass; returns what was sampled.
 pub fn pass(stage: &Stage, jobs: u64) -> Result<Vec<Sample>, Failure> {
     let scene = stage.scene("soak", None)?;
     let mut client = stage.connect(&scene.database)?;

@@ -51,7 +51,7 @@ impl Load {
         self.books.acks
     }
 
-    /// Waits until so many more acks were confirmed.
+    /// Waits until `acks` more acks were confirmed.
     #[track_caller]
     pub fn work(&mut self, acks: u64) {
         let wanted = self.acks() + acks;
