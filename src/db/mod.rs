@@ -1,5 +1,5 @@
-//! SQL: the way to the server's SQL interface that all rooms use. Where users' own SQL runs, in SQL workers and in the hook of a policy, its
-//! module runs it, with rights of its own.
+//! SQL: the way to the server's SQL interface that all rooms use. SQL that users wrote (in SQL workers, in the hook of
+//! a policy) runs in modules of those rooms, with the rights of its user.
 
 #![allow(unsafe_code, reason = "kept plans with planning options are not in the safe interface")]
 

@@ -22,7 +22,7 @@ SELECT pg_current_snapshot()::text AS snapshot, pg_current_xact_id()::text AS me
 -- name: seal_writers(ended text[])
 SELECT x FROM unnest($1) AS x WHERE (SELECT true FROM agentq.event e WHERE e.xid = x::xid8 LIMIT 1) ORDER BY x::xid8
 
--- name: seal_next(from text, to text, at_xid text, at_event uuid, seen text, foreign text, left int8)
+-- name: seal_next(from_xid text, to_xid text, at_xid text, at_event uuid, seen text, foreign text, left int8)
 SELECT e.xid::text, e.event_id, e.event_at, e.purpose, e.event_kind, e.subject, e.payload::text, e.source, e.tags, e.dedupe_key,
        e.correlation_id, e.trace_id, e.mission_id
 FROM agentq.event e
@@ -58,8 +58,8 @@ FROM agentq.event_chain WHERE chain = $1
 INSERT INTO agentq.event_chain (chain, last_seq, last_place, last_hash) VALUES ($1, $2, $3, decode($4, 'hex'))
 ON CONFLICT (chain) DO UPDATE SET last_seq = excluded.last_seq, last_place = excluded.last_place, last_hash = excluded.last_hash
 
--- name: seal_tell(p1 text, text text)
+-- name: seal_tell(channel text, message text)
 SELECT pg_catalog.pg_notify($1, $2)
 
--- name: log_add(chain text, last_seq int8, p3 int8)
+-- name: log_add(chain text, last_seq int8, events int8)
 SELECT agentq_internal.fn_event_log_add($1, $2, $3)

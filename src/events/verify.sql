@@ -1,4 +1,4 @@
--- name: verify_page(after int8, to int8, most int8)
+-- name: verify_page(after int8, upto int8, most int8)
 SELECT l.seq, l.place, l.event_id, l.event_at, l.purpose, encode(l.digest, 'hex') AS digest,
        encode(l.hash, 'hex') AS hash,
        e.event_kind, e.subject, e.payload::text AS payload, e.source, e.tags, e.dedupe_key, e.correlation_id, e.trace_id, e.mission_id
@@ -7,7 +7,7 @@ LEFT JOIN LATERAL (SELECT * FROM agentq.event e
                    WHERE e.event_id = l.event_id AND e.purpose = l.purpose AND e.event_at = l.event_at LIMIT 1) e ON true
 ORDER BY l.seq, l.purpose
 
--- name: verify_before(from int8, chain text)
+-- name: verify_before(seq int8, chain text)
 SELECT place, encode(hash, 'hex') AS hash FROM agentq.event_log
 WHERE seq < $1 AND (purpose = 'audit') = ($2 = 'audit') ORDER BY seq DESC LIMIT 1
 
@@ -18,7 +18,7 @@ SELECT true FROM agentq.event WHERE event_id = $1 LIMIT 1
 SELECT seq, event_id, purpose FROM agentq.event_log
 WHERE seq > coalesce((SELECT last_seq FROM agentq_internal.event_seal WHERE one), 0) ORDER BY seq LIMIT 1
 
--- name: verify_stray(from timestamptz, to timestamptz) freely
+-- name: verify_stray(lower timestamptz, upper timestamptz) freely
 SELECT e.event_id, e.purpose
 FROM agentq.event e
 JOIN agentq_internal.event_seal s ON s.one AND s.sealed IS NOT NULL AND NOT s.adopting

@@ -5,6 +5,7 @@
 //! ids, some at the front, where the oldest jobs are and most that is to be removed, and some from where the last run
 //! stopped. Each run reads a bounded number and waits for nobody.
 
+use super::signals;
 use crate::base::clock::{self, Micros};
 use crate::db::{self, Db, Statement, statements};
 use crate::queue::ends::dormant::{self, Woken};
@@ -13,7 +14,7 @@ use crate::room::Outcome;
 use pgrx::Uuid;
 use std::cell::{Cell, RefCell};
 
-statements!("orphans.sql": CLEAN_STEPS, CLEAN_WAITS, CLEAN_CHANNELS, CHANNEL_FREE, SIGNALS_UNWOKEN, SIGNAL_WOKEN);
+statements!("orphans.sql": CLEAN_STEPS, CLEAN_WAITS, CLEAN_CHANNELS, SIGNALS_UNWOKEN, SIGNAL_WOKEN);
 
 /// Jobs looked at in one go, and rows removed.
 const JOBS: i32 = 500;
@@ -91,7 +92,7 @@ fn free_channels(db: &Db) {
     db.run(&CLEAN_CHANNELS, &[from.0.as_str().into(), from.1.as_str().into(), CHANNELS.into()])
         .each(|row| seen.push((row.must("name"), row.must("key"), row.must("locked"))));
     for (name, key, _) in seen.iter().filter(|(_, _, locked)| *locked) {
-        db.run(&CHANNEL_FREE, &[name.as_str().into(), key.as_str().into()]);
+        signals::free_channel(db, name, key);
     }
     let last = seen.pop().filter(|_| seen.len() as i64 + 1 >= CHANNELS);
     CHANNELS_TO.set(last.map_or_else(Default::default, |(name, key, _)| (name, key)));

@@ -42,13 +42,7 @@ SELECT seen.name, seen.key, old.name IS NOT NULL AS locked
 FROM seen LEFT JOIN old ON old.name = seen.name AND old.key = seen.key
 ORDER BY seen.name, seen.key
 
--- name: channel_free(name text, key text)
-DELETE FROM agentq_internal.signal_channel c
-WHERE c.name = $1 AND c.key = $2
-  AND NOT EXISTS (SELECT FROM agentq.signal s WHERE s.name = $1 AND s.key = $2 AND s.taken_by IS NULL)
-  AND NOT EXISTS (SELECT FROM agentq.signal_wait w WHERE w.name = $1 AND w.key = $2)
-
--- name: signals_unwoken(p1 int8)
+-- name: signals_unwoken(most int8)
 SELECT signal_id, taken_by FROM agentq.signal WHERE wake_pending ORDER BY signal_id LIMIT $1 FOR UPDATE SKIP LOCKED
 
 -- name: signal_woken(signal uuid)

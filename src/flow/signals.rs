@@ -122,9 +122,14 @@ fn deliver(db: &Db, name: &str, key: &str, id: Uuid, result: Jsonb, now: Micros)
         step_rows::end(db, job_id, &step, occurrence, Ok(Some(result)), now);
         let busy = dormant::wake(db, job_id, now) == Woken::Busy;
         db.run(&SIGNAL_GIVE, &[id.into(), job_id.into(), timestamp(now).into(), busy.into()]);
-        db.run(&CHANNEL_FREE, &[name.into(), key.into()]);
+        free_channel(db, name, key);
         return Some(job_id);
     }
+}
+
+/// Removes a channel on which nothing is sent and nobody waits.
+pub fn free_channel(db: &Db, name: &str, key: &str) {
+    db.run(&CHANNEL_FREE, &[name.into(), key.into()]);
 }
 
 /// A wait that a holder asks for.
@@ -276,7 +281,7 @@ impl Wait<'_> {
     fn end(&self, db: &Db, job_id: Uuid, occurrence: i32, result: Jsonb, now: Micros) -> Jsonb {
         step_rows::end(db, job_id, self.step, occurrence, Ok(Some(result)), now);
         db.run(&WAIT_GONE, &[job_id.into()]);
-        db.run(&CHANNEL_FREE, &[self.name.into(), self.key.into()]);
+        free_channel(db, self.name, self.key);
         self.answer(job_id, occurrence, Some(result), false)
     }
 

@@ -43,7 +43,7 @@ WHERE s.name = $1 AND s.key = $2 AND s.taken_by IS NULL AND s.expires_at > $3
 ORDER BY s.sent_at, s.signal_id
 LIMIT 1
 
--- name: wait_register(job_id uuid, name text, key text, p4 text, occurrence int4, now timestamptz)
+-- name: wait_register(job_id uuid, name text, key text, step text, occurrence int4, now timestamptz)
 INSERT INTO agentq.signal_wait AS w (job_id, name, key, step, occurrence, registered_at)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (job_id) DO UPDATE
@@ -65,5 +65,5 @@ RETURNING w.job_id, w.step, w.occurrence,
     EXISTS (SELECT FROM agentq_internal.job j WHERE j.job_id = w.job_id)
     AND NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = w.job_id) AS is_alive
 
--- name: step_is_done(job_id uuid, p2 text, occurrence int4)
+-- name: step_is_done(job_id uuid, step text, occurrence int4)
 SELECT job_id FROM agentq_internal.job_step WHERE job_id = $1 AND name = $2 AND occurrence = $3 AND status = 'done'

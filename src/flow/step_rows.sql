@@ -20,13 +20,13 @@ VALUES ($1, $2, $3,
 ON CONFLICT (job_id, name, occurrence) DO NOTHING
 RETURNING position
 
--- name: step_run(key uuid, key_2 text, key_3 int4, token uuid, now timestamptz, may bool)
+-- name: step_run(job_id uuid, name text, occurrence int4, token uuid, now timestamptz, may bool)
 UPDATE agentq_internal.job_step
 SET status = 'begun', lease_token = $4, seen_by = $4, began_at = $5, ended_at = NULL, error = NULL,
     attempts = attempts + 1, idempotent = idempotent AND $6
 WHERE job_id = $1 AND name = $2 AND occurrence = $3
 
--- name: step_seen(key uuid, key_2 text, key_3 int4, token uuid)
+-- name: step_seen(job_id uuid, name text, occurrence int4, token uuid)
 UPDATE agentq_internal.job_step SET seen_by = $4
 WHERE job_id = $1 AND name = $2 AND occurrence = $3 AND seen_by IS DISTINCT FROM $4
 
@@ -52,7 +52,7 @@ LIMIT 1
 -- name: steps_recorded(job_id uuid)
 SELECT name, position, status, idempotent FROM agentq_internal.job_step WHERE order_job_id = $1 ORDER BY position
 
--- name: steps_take_over(from uuid, to uuid, before int4)
+-- name: steps_take_over(from_job uuid, to_job uuid, before int4)
 INSERT INTO agentq_internal.job_step (job_id, name, occurrence, position, kind, status, idempotent, attempts, began_at, ended_at,
     until_at, inputs_hash, inputs_keys, result)
 SELECT $2, name, occurrence, position, kind, status, idempotent, attempts, began_at, ended_at, until_at, inputs_hash, inputs_keys, result

@@ -1,4 +1,4 @@
--- name: reactions_clean(p1 timestamptz, p2 int8)
+-- name: reactions_clean(before timestamptz, most int8)
 WITH old AS MATERIALIZED (
     SELECT reaction_id FROM agentq.reaction
     WHERE created_at < $1 AND status IN ('done', 'failed', 'skipped')
@@ -10,7 +10,7 @@ WITH old AS MATERIALIZED (
 )
 SELECT count(*) FROM gone
 
--- name: commands_clean(p1 timestamptz, p2 int8)
+-- name: commands_clean(before timestamptz, most int8)
 WITH old AS MATERIALIZED (
     SELECT command_id FROM agentq.command
     WHERE created_at < $1 AND (state = 'rejected' OR finished_at IS NOT NULL)
@@ -22,5 +22,5 @@ WITH old AS MATERIALIZED (
 )
 SELECT count(*) FROM gone
 
--- name: counts_clean(_ timestamptz)
+-- name: counts_clean(before timestamptz)
 DELETE FROM agentq_internal.proposal_count WHERE day < ($1 AT TIME ZONE 'UTC')::date

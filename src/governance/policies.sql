@@ -27,7 +27,7 @@ INSERT INTO agentq.policy_version (key, version, value, reason, set_at, set_by)
 SELECT key, version, value, $3, updated_at, updated_by FROM changed
 RETURNING version
 
--- name: policy_history(key text, limit int4)
+-- name: policy_history(key text, most int4)
 SELECT jsonb_build_object('ok', true, 'code', 'found', 'key', $1, 'versions', jsonb_agg(jsonb_build_object(
            'version', version, 'value', value, 'reason', reason, 'set_at', set_at, 'set_by', set_by) ORDER BY version DESC))
 FROM (SELECT * FROM agentq.policy_version WHERE key = $1 ORDER BY version DESC LIMIT $2) v

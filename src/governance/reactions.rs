@@ -31,7 +31,7 @@ use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-statements!("reactions.sql": CURSOR_MAKE, CURSOR_READ, CURSOR_LOCK, CURSOR_MOVE, PATTERN_LAST, PATTERN_COUNT, COMMAND_DEPTH, COMMANDS_END, STEP_MISSION, COMPENSATION_MISSION, REACTION_MAKE);
+statements!("reactions.sql": CURSOR_MAKE, CURSOR_READ, CURSOR_LOCK, CURSOR_MOVE, PATTERN_LAST, PATTERN_COUNT, COMMAND_DEPTH, COMMANDS_END, COMPENSATION_MISSION, REACTION_MAKE);
 
 const CONSUMER: &str = "react";
 /// Without a pattern there is nothing to do but to read on.
@@ -246,10 +246,7 @@ impl Reading<'_> {
         }
         let hook = entry.data().member("on_end").text().ok().flatten().and_then(|hook| hook.strip_prefix("mission:"));
         match hook.and_then(|about| parse_id(about.split(':').next()?)) {
-            Some(step) => {
-                let row = self.db.run(&STEP_MISSION, &[step.into()]);
-                (!row.is_empty()).then(|| row.only())
-            }
+            Some(step) => missions::mission_of_step(self.db, step),
             None => {
                 let job = parse_id(&entry.subject)?;
                 missions::mission_of_job(self.db, job).map(|(mission, _)| mission).or_else(|| {

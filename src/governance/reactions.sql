@@ -1,15 +1,15 @@
--- name: cursor_make(p1 text, now timestamptz)
+-- name: cursor_make(consumer text, now timestamptz)
 INSERT INTO agentq.event_cursor (consumer, seq, updated_at)
 SELECT $1, 0, $2 WHERE NOT EXISTS (SELECT FROM agentq.event_cursor WHERE consumer = $1)
 ON CONFLICT (consumer) DO NOTHING RETURNING seq
 
--- name: cursor_read(p1 text)
+-- name: cursor_read(consumer text)
 SELECT seq FROM agentq.event_cursor WHERE consumer = $1
 
--- name: cursor_lock(p1 text)
+-- name: cursor_lock(consumer text)
 SELECT seq FROM agentq.event_cursor WHERE consumer = $1 FOR UPDATE SKIP LOCKED
 
--- name: cursor_move(p1 text, passed int8, now timestamptz)
+-- name: cursor_move(consumer text, passed int8, now timestamptz)
 UPDATE agentq.event_cursor SET seq = $2, updated_at = $3 WHERE consumer = $1
 
 -- name: pattern_last(pattern text)
@@ -44,9 +44,6 @@ UPDATE agentq.command c SET state = m.status, finished_at = $2, updated_at = $2
 FROM agentq.mission m
 WHERE m.mission_id = ANY ($1) AND m.status IN ('succeeded', 'failed', 'cancelled')
   AND c.mission_id = m.mission_id AND c.finished_at IS NULL
-
--- name: step_mission(step uuid)
-SELECT mission_id FROM agentq_internal.mission_step WHERE step_id = $1
 
 -- name: compensation_mission(job uuid)
 SELECT mission_id FROM agentq_internal.effect WHERE compensation_job_id = $1 AND mission_id IS NOT NULL LIMIT 1

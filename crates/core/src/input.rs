@@ -118,23 +118,6 @@ pub fn one_of<'a>(what: &str, value: &'a str, accepted: &[&str]) -> Result<&'a s
     ))
 }
 
-/// The keys of an options object, all of which must be known.
-pub fn known_options(
-    what: &str,
-    keys: impl IntoIterator<Item = impl AsRef<str>>,
-    accepted: &[&str],
-) -> Result<(), Refusal> {
-    for key in keys {
-        if !accepted.contains(&key.as_ref()) {
-            return Err(Refusal::new(
-                format!("{what} has the unknown key \"{}\"", shown(key.as_ref())),
-                format!("It accepts: {}.", accepted.join(", ")),
-            ));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +151,5 @@ mod tests {
     fn an_unknown_word_lists_the_known_ones() {
         let refusal = one_of("executor kind", "robot", &EXECUTOR_KINDS).unwrap_err();
         assert!(refusal.message.contains("robot") && refusal.hint.contains("PG_worker"));
-        let key = "lease".to_owned();
-        assert!(known_options("p_options", [&key], &["queue"]).unwrap_err().hint.contains("queue"));
     }
 }

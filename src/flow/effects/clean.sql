@@ -1,4 +1,4 @@
--- name: effects_clean(from uuid, youngest uuid, most int8, before timestamptz)
+-- name: effects_clean(after uuid, youngest uuid, most int8, before timestamptz)
 WITH looked AS MATERIALIZED (
     SELECT effect_id, job_id, chain_id FROM agentq_internal.effect
     WHERE effect_id > $1 AND effect_id <= $2
@@ -22,7 +22,7 @@ WITH looked AS MATERIALIZED (
 SELECT (SELECT count(*) FROM looked) AS looked_at, (SELECT count(*) FROM gone) AS removed,
     (SELECT effect_id FROM looked ORDER BY effect_id DESC LIMIT 1) AS last
 
--- name: chains_clean(p1 uuid, p2 int8, p3 timestamptz)
+-- name: chains_clean(youngest uuid, most int8, before timestamptz)
 WITH old AS MATERIALIZED (
     SELECT c.chain_id FROM agentq.effect_chain c
     WHERE c.chain_id <= $1 AND c.ended_at < $3
@@ -35,7 +35,7 @@ WITH old AS MATERIALIZED (
 )
 SELECT count(*) FROM gone
 
--- name: drift_clean(p1 uuid, p2 int8, p3 timestamptz)
+-- name: drift_clean(youngest uuid, most int8, before timestamptz)
 WITH old AS MATERIALIZED (
     SELECT job_id, effect_type, drift FROM agentq_internal.effect_drift
     WHERE job_id <= $1 AND found_at < $3

@@ -33,7 +33,7 @@ SELECT (SELECT count(*)::integer FROM mine) AS effects,
        (SELECT array_agg(effect_id) FROM here WHERE status = 'executing' AND NOT taken) AS unknown,
        (SELECT count(*)::integer FROM here WHERE status = 'succeeded' AND declared_compensation IS NULL) AS irreversible
 
--- name: lock_of_mission(p1 uuid)
+-- name: lock_of_mission(mission_id uuid)
 WITH RECURSIVE m (id) AS (
     SELECT $1::uuid
     UNION ALL
@@ -47,7 +47,7 @@ JOIN agentq_internal.effect e ON e.effect_id = f.effect_id
 ORDER BY e.seq
 FOR UPDATE OF e
 
--- name: lock_of_job(id uuid)
+-- name: lock_of_job(job_id uuid)
 SELECT effect_id FROM agentq_internal.effect WHERE job_id = $1 ORDER BY seq FOR UPDATE
 
 -- name: unfinished(mission uuid, job uuid)

@@ -34,13 +34,13 @@ WITH operations AS (
 )
 DELETE FROM agentq.effect_type
 
--- name: operations_fill(p1 jsonb)
+-- name: operations_fill(manifest jsonb)
 INSERT INTO agentq.effect_operation (operation, produces, requires_compensation, compensation, job_kind)
 SELECT o.key, ARRAY(SELECT jsonb_array_elements_text(o.value->'produces')), (o.value->>'requires_compensation')::boolean,
        o.value->>'compensation', o.value->>'job_kind'
 FROM jsonb_each($1->'operations') o
 
--- name: compensations_fill(p1 jsonb)
+-- name: compensations_fill(manifest jsonb)
 INSERT INTO agentq.effect_compensation
     (compensation, of_operation, produces, counter_effects, requires_compensation, job_kind, queue, max_attempts)
 SELECT c.key, c.value->>'of', ARRAY(SELECT jsonb_array_elements_text(c.value->'produces')),
@@ -48,7 +48,7 @@ SELECT c.key, c.value->>'of', ARRAY(SELECT jsonb_array_elements_text(c.value->'p
        c.value->>'job_kind', c.value->>'queue', (c.value->>'max_attempts')::integer
 FROM jsonb_each($1->'compensations') c
 
--- name: types_fill(p1 jsonb)
+-- name: types_fill(manifest jsonb)
 INSERT INTO agentq.effect_type (effect_type, inverse, idempotent)
 SELECT effect_type, $1->'inverse_of'->>effect_type, coalesce(($1->'idempotent'->>effect_type)::boolean, false)
 FROM (SELECT jsonb_object_keys($1->'inverse_of') UNION SELECT jsonb_object_keys($1->'idempotent')) t(effect_type)

@@ -1,11 +1,11 @@
--- name: mission_get(mission_id uuid, p2 int4) freely
+-- name: mission_get(mission_id uuid, most int4) freely
 SELECT jsonb_build_object('ok', true, 'code', 'found', 'mission', to_jsonb(m),
     'steps', (SELECT jsonb_agg(to_jsonb(s) - 'mission_id' ORDER BY s.position)
               FROM (SELECT * FROM agentq.v_mission_step s WHERE s.mission_id = $1 ORDER BY s.position LIMIT $2) s),
     'more_steps', greatest(m.step_count - $2, 0))
 FROM agentq.v_mission m WHERE m.mission_id = $1
 
--- name: mission_explain(mission_id uuid, p2 int4) freely
+-- name: mission_explain(mission_id uuid, most int4) freely
 SELECT jsonb_build_object('ok', true,
     'code', CASE WHEN m.completed_at IS NOT NULL THEN 'ended' WHEN m.status IN ('cancelling', 'compensating') THEN m.status
                  WHEN m.last_error IS NOT NULL THEN 'failing' WHEN m.paused_at IS NOT NULL THEN 'paused' ELSE 'running' END,

@@ -52,8 +52,13 @@ pub fn mission_of_job(db: &Db, job_id: Uuid) -> Option<(Uuid, Uuid)> {
     }
     let hook: String = row.only();
     let (step, _) = step_of(hook.strip_prefix(HOOK)?.strip_prefix(':')?)?;
+    mission_of_step(db, step).map(|mission| (mission, step))
+}
+
+/// The mission that a step belongs to.
+pub fn mission_of_step(db: &Db, step: Uuid) -> Option<Uuid> {
     let row = db.run(&STEP_MISSION, &[step.into()]);
-    (!row.is_empty()).then(|| (row.only(), step))
+    (!row.is_empty()).then(|| row.only())
 }
 
 /// What a job's hook is about: the step, and the item if it works through a list.

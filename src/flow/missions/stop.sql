@@ -1,4 +1,4 @@
--- name: mission_fail(mission_id uuid, p2 text, error text)
+-- name: mission_fail(mission_id uuid, step text, error text)
 UPDATE agentq.mission SET failed_step = coalesce(failed_step, $2), last_error = coalesce(last_error, nullif($3, ''), 'a step failed')
 WHERE mission_id = $1 AND status <> 'cancelling'
 

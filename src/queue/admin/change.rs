@@ -2,19 +2,18 @@
 
 use crate::base::clock::{self, parse_moment};
 use crate::base::signal::check_signal;
-use crate::db::{self, statements};
+use crate::db;
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
 use crate::queue::answer;
+use crate::queue::ends::reconcile;
 use crate::queue::ends::settle::{self, Seized};
-use crate::queue::storage::Place;
+use crate::queue::intake::unique::change_resting;
 use agentq_core::jsonb::Item;
 use agentq_core::reader::Reader;
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-
-statements!("change.sql": PARKED, JOB_CHANGE);
 
 const CHANGEABLE: [&str; 7] =
     ["priority", "scheduled_at", "max_attempts", "payload_json", "source_ref", "target_ref", "payload_ref"];
@@ -32,7 +31,7 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
         changes.without("payload_json").reader("p_changes").and_then(check).or_raise();
         db::answer(|db| {
             let behind = match settle::seize(db, job_id) {
-                Seized::Resting(_) if !db.run(&PARKED, &[job_id.into()]).is_empty() => raise(
+                Seized::Resting(_) if reconcile::is_parked(db, job_id) => raise(
                     PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     format!("job {job_id} is parked, because nobody knows what became of it"),
                     "Find out, and say so with agentq.fn_job_reconcile.",
@@ -49,10 +48,7 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
                     "Enqueue a new job instead.",
                 ),
             };
-            let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
-            let place = Place { line: behind, ..Place::from_row(&row) };
-            place.enter(db, clock::now());
-            row.must("answer")
+            change_resting(db, job_id, behind, changes, clock::now()).1
         })
     })
 }

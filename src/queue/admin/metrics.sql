@@ -1,7 +1,7 @@
 -- name: measured_until()
 SELECT max(taken_at) FROM agentq.metric
 
--- name: measure(from timestamptz, now timestamptz, expires timestamptz, seconds float8) freely
+-- name: measure(since timestamptz, now timestamptz, expires timestamptz, seconds float8) freely
 WITH ended AS (
     SELECT j.queue_id, j.job_kind, coalesce(d.state, 'succeeded') AS state,
         extract(epoch FROM d.picked_at - greatest(j.scheduled_at, j.created_at))::double precision AS waited,

@@ -1,4 +1,4 @@
--- name: job_purge(before timestamptz, limit int8, before_2 uuid)
+-- name: job_purge(before timestamptz, most int8, youngest uuid)
 WITH old AS (
     SELECT job_id FROM agentq_internal.job_done
     WHERE finished_at < $1 AND job_id <= $3
@@ -16,7 +16,7 @@ WITH old AS (
 )
 SELECT jsonb_build_object('ok', true, 'code', 'purged', 'purged', count(*), 'more', count(*) = $2) FROM done
 
--- name: clean_finished(from uuid, youngest uuid, most int8, now timestamptz, keep_seconds int8)
+-- name: clean_finished(after uuid, youngest uuid, most int8, now timestamptz, keep_seconds int8)
 WITH looked AS MATERIALIZED (
     SELECT job_id, finished_at FROM agentq_internal.job_done
     WHERE job_id > $1 AND job_id <= $2

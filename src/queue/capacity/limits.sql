@@ -1,4 +1,4 @@
--- name: limit_set(key text, limit jsonb, now timestamptz)
+-- name: limit_set(key text, terms jsonb, now timestamptz)
 INSERT INTO agentq.limit_rule AS r (limit_key, max_concurrent, max_pending, rate, per_seconds, burst, algorithm, weight, max_age_seconds,
     description, created_at, updated_at)
 VALUES ($1, ($2->>'max_concurrent')::integer, ($2->>'max_pending')::integer, ($2->>'rate')::integer,

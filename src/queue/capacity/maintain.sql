@@ -1,4 +1,4 @@
--- name: budget_add_up(_ int8)
+-- name: budget_add_up(most int8)
 WITH gone AS (
     DELETE FROM agentq_internal.budget_spent WHERE ctid = ANY (ARRAY(SELECT ctid FROM agentq_internal.budget_spent LIMIT $1))
     RETURNING counter, amount

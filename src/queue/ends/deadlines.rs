@@ -13,7 +13,7 @@ use agentq_core::retry::Reason;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
-statements!("deadlines.sql": DEADLINES_DUE, DEADLINE_GONE, LOCK_FREE);
+statements!("deadlines.sql": DEADLINES_DUE, DEADLINE_GONE);
 
 /// Written into the dead letters as the one who moved them.
 const KEEPER: &str = "agentq";
@@ -66,7 +66,7 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
             let ended = hooks::end_apart(job_id, || {
                 // Its place before its key, as a claim takes them: else each could have one of the two, and both
                 // leave the job to the other.
-                if !db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
+                if settle::lock_free(db, job_id) {
                     let may = order::may_finish_now(db, job_id);
                     if may {
                         end(db, job_id, missed, now);

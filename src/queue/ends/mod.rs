@@ -10,5 +10,5 @@ pub mod fail;
 pub mod hooks;
 pub mod lease;
 pub mod reap;
-mod reconcile;
+pub mod reconcile;
 pub mod settle;

@@ -21,7 +21,7 @@ SELECT j.external_effects IS TRUE AS external_effects,
                             AND b.outcome <> 'lease_expired' AND b.error_class IS DISTINCT FROM 'worker_died')) AS silent_before
 FROM agentq_internal.job j WHERE j.job_id = $1
 
--- name: park(job_id uuid, _ text)
+-- name: park(job_id uuid, reason text)
 UPDATE agentq_internal.job SET parked = $2 WHERE job_id = $1
 
 -- name: reap(expired uuid[], now timestamptz, most int8)

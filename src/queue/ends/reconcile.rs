@@ -63,6 +63,11 @@ struct Parked {
     last_error: Option<String>,
 }
 
+/// Whether a job is parked: nobody knows what became of it.
+pub fn is_parked(db: &Db, job_id: Uuid) -> bool {
+    !db.run(&PARKED, &[job_id.into()]).is_empty()
+}
+
 impl Parked {
     fn lock(db: &Db, job_id: Uuid) -> Option<Parked> {
         let row = db.run(&PARKED, &[job_id.into()]);

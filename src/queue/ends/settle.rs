@@ -58,16 +58,21 @@ pub fn finish(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micr
 /// Cancels a job that nobody holds, if that is possible without waiting for anybody, and tells nobody.
 pub fn cancel_if_free(db: &Db, job_id: Uuid, reason: &str, now: Micros) -> bool {
     lock_against_rule_change();
-    let is_free = if db.run(&LOCK_FREE, &[job_id.into()]).is_empty() {
-        place::take_from_line(job_id, false).is_some()
-    } else {
+    let is_free = if lock_free(db, job_id) {
         matches!(seize(db, job_id), Seized::Resting(_))
+    } else {
+        place::take_from_line(job_id, false).is_some()
     };
     if is_free {
         let ending = Ending { outcome: "cancelled", cancel_reason: Some(reason), ..Ending::default() };
         finish_untold(db, job_id, "cancelled", &ending, now);
     }
     is_free
+}
+
+/// Locks a job that nobody holds and that stands in no line, unless somebody else has it.
+pub fn lock_free(db: &Db, job_id: Uuid) -> bool {
+    !db.run(&LOCK_FREE, &[job_id.into()]).is_empty()
 }
 
 fn finish_untold(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: Micros) {

@@ -3,7 +3,7 @@ INSERT INTO agentq_internal.job_key (idempotency_key, job_id) VALUES ($1, $2)
 ON CONFLICT (idempotency_key) DO NOTHING
 RETURNING true
 
--- name: key_holder(key text, key_2 uuid)
+-- name: key_holder(key text, key_hash uuid)
 SELECT jsonb_build_object('ok', true, 'code', 'duplicate', 'duplicate', true, 'job_id', q.job_id,
     'state', q.state, 'queue', q.queue, 'scheduled_at', q.scheduled_at)
 FROM (

@@ -10,4 +10,4 @@ pub mod job_options;
 pub mod job_spec;
 pub mod new_job;
 mod payloads;
-mod unique;
+pub mod unique;

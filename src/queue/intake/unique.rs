@@ -9,15 +9,17 @@
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use crate::json::Jsonb;
+use crate::queue::ends::reconcile;
 use crate::queue::ends::settle::{self, Seized};
 use crate::queue::storage::Place;
 use agentq_core::Refusal;
+use agentq_core::line::Line;
 use agentq_core::reader::Reader;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statements!("unique.sql": JOB_CHANGE, THROTTLE, KEY_FREE, THROTTLED, PARKED, CREATED_AT);
+statements!("unique.sql": JOB_CHANGE, THROTTLE, KEY_FREE, THROTTLED, CREATED_AT);
 
 const MODES: [&str; 3] = ["debounce", "throttle", "replace"];
 const LONGEST_SECONDS: f64 = 31_536_000.0;
@@ -96,16 +98,23 @@ impl Unique {
                 "debounced"
             }
         };
-        if !db.run(&PARKED, &[job_id.into()]).is_empty() {
+        if reconcile::is_parked(db, job_id) {
             return None;
         }
         let Seized::Resting(behind) = settle::seize(db, job_id) else { return None };
         // Not parsed: the job has been taken out of its place, and nothing may stop it from coming back.
         let changes = Jsonb::from_value(changes).with("payload_json", payload);
-        let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
-        let place = Place { line: behind, ..Place::from_row(&row) };
-        place.enter(db, now);
+        let (place, _) = change_resting(db, job_id, behind, changes, now);
         Some(Jsonb::from_value(json!({"ok": true, "code": code, "duplicate": true, "job_id": job_id.to_string(),
             "state": "queued", "scheduled_at": timestamp(place.scheduled_at)})))
     }
+}
+
+/// Changes a job that has been taken out of its place and lets it rest again, behind the line it stood in. The second
+/// part is the answer for whoever asked for the change.
+pub fn change_resting(db: &Db, job_id: Uuid, behind: Option<Line>, changes: Jsonb, now: Micros) -> (Place, Jsonb) {
+    let row = db.run(&JOB_CHANGE, &[job_id.into(), changes.into()]);
+    let place = Place { line: behind, ..Place::from_row(&row) };
+    place.enter(db, now);
+    (place, row.must("answer"))
 }

@@ -24,10 +24,5 @@ DELETE FROM agentq_internal.job_key WHERE idempotency_key = $1 AND job_id = $2
 -- name: throttled(key text)
 SELECT job_id, expires_at FROM agentq_internal.job_throttle WHERE idempotency_key = $1
 
--- name: parked(job_id uuid)
-SELECT j.attempts::integer, j.max_attempts::integer, j.last_error
-FROM agentq_internal.job j WHERE j.job_id = $1 AND j.parked IS NOT NULL
-  AND NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = j.job_id)
-
 -- name: created_at(job_id uuid)
 SELECT created_at FROM agentq_internal.job WHERE job_id = $1

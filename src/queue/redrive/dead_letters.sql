@@ -29,7 +29,7 @@ FOR UPDATE
 -- name: done_lock(job_id uuid)
 SELECT job_id FROM agentq_internal.job_done WHERE job_id = $1 FOR UPDATE
 
--- name: letters(filter jsonb, limit int8, again bool)
+-- name: letters(filter jsonb, most int8, again bool)
 SELECT d.dead_letter_id, d.job_id, d.redriven_as, jsonb_strip_nulls(jsonb_build_object('job_kind', d.job_kind,
            'idempotency_key', nullif(d.idempotency_key, d.job_id::text), 'actor', d.actor, 'source_ref', d.source_ref,
            'target_ref', d.target_ref, 'payload_ref', d.payload_ref, 'run_id', d.run_id, 'queue', d.queue))
@@ -64,7 +64,7 @@ WITH t AS (
 )
 UPDATE agentq_internal.job j SET replay_count = l.replay_count FROM letter l WHERE j.job_id = l.job_id
 
--- name: letter_purge(before timestamptz, filter jsonb, limit int8)
+-- name: letter_purge(before timestamptz, filter jsonb, most int8)
 WITH old AS (
     SELECT d.dead_letter_id FROM agentq.job_dead_letter d
     WHERE d.moved_at < $1

@@ -9,6 +9,7 @@ use crate::error::{OrRaise, raise, required, unknown_job};
 use crate::events;
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
+use crate::queue::ends::lease;
 use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::rules::Rulebook;
@@ -22,7 +23,7 @@ use pgrx::prelude::*;
 use serde_json::json;
 use std::sync::OnceLock;
 
-statements!("replay.sql": REPLAY_LOCK, REPLAY_DOCUMENT, REPLAYED, CHECKPOINT_OF, CHECKPOINT);
+statements!("replay.sql": REPLAY_LOCK, REPLAY_DOCUMENT, REPLAYED, CHECKPOINT_OF);
 
 /// What the room above knows of the steps of jobs.
 pub struct Steps {
@@ -46,7 +47,7 @@ pub fn take_over_all(db: &Db, from: Uuid, to: Uuid, now: Micros) {
     }
     let row = db.run(&CHECKPOINT_OF, &[from.into()]);
     if !row.is_empty() {
-        db.run(&CHECKPOINT, &[to.into(), timestamp(now).into(), row.must::<Jsonb>("checkpoint").into()]);
+        lease::save_checkpoint(db, to, row.must("checkpoint"), now);
     }
 }
 
@@ -131,7 +132,7 @@ fn replay(db: &Db, rules: &Rulebook, job_id: Uuid, from: &From<'_>, options: &Op
     };
     if code == "replayed" {
         if let Some(checkpoint) = plan.checkpoint {
-            db.run(&CHECKPOINT, &[id.into(), timestamp(now).into(), Jsonb::from_container(&checkpoint).into()]);
+            lease::save_checkpoint(db, id, Jsonb::from_container(&checkpoint), now);
         }
         if let (Some(before), Some(steps)) = (plan.keep_before, STEPS.get()) {
             (steps.take_over)(db, job_id, id, before);

@@ -8,10 +8,9 @@ SELECT d.job_id FROM agentq_internal.job_done d WHERE d.job_id = $1 AND (SELECT 
 SELECT jsonb_strip_nulls(jsonb_build_object('job_kind', j.job_kind, 'idempotency_key', j.idempotency_key,
            'actor', j.actor, 'source_ref', j.source_ref, 'target_ref', j.target_ref, 'payload_ref', j.payload_ref,
            'priority', j.priority, 'max_attempts', j.max_attempts, 'run_id', j.run_id, 'queue', q.queue,
-           'external_effects', j.external_effects, 'limit_keys', CASE WHEN to_jsonb(j)->'limit_weights' IS DISTINCT FROM 'null' AND to_jsonb(j) ? 'limit_weights'
-            THEN (SELECT jsonb_object_agg(k.key, w.weight) FROM unnest(j.limit_keys) WITH ORDINALITY AS k (key, number)
-                  JOIN jsonb_array_elements(to_jsonb(j)->'limit_weights') WITH ORDINALITY AS w (weight, number) USING (number)) ELSE to_jsonb(j.limit_keys) END,
-        'ordering_key', j.ordering_key, 'cost', to_jsonb(j)->'cost', 'fairness_key', to_jsonb(j)->'fairness_key', 'requires', to_jsonb(j)->'requires'))
+           'external_effects', j.external_effects, 'limit_keys', CASE WHEN j.limit_weights IS NULL THEN to_jsonb(j.limit_keys)
+            ELSE (SELECT jsonb_object_agg(u.key, u.weight) FROM unnest(j.limit_keys, j.limit_weights) AS u (key, weight)) END,
+        'ordering_key', j.ordering_key, 'cost', j.cost, 'fairness_key', j.fairness_key, 'requires', j.requires))
        || jsonb_build_object('payload_json', j.payload_json) AS document,
        v.state, coalesce(j.replay_count, 0) AS replays, j.external_effects IS TRUE AS external_effects, c.checkpoint
 FROM agentq_internal.job j
@@ -31,9 +30,5 @@ WITH letter AS (
 )
 UPDATE agentq_internal.job SET replay_count = $3 WHERE job_id = $1
 
--- name: checkpoint_of(from uuid)
+-- name: checkpoint_of(job_id uuid)
 SELECT checkpoint, saved_at FROM agentq_internal.job_checkpoint WHERE job_id = $1
-
--- name: checkpoint(to uuid, now timestamptz, sonb jsonb)
-INSERT INTO agentq_internal.job_checkpoint (job_id, saved_at, checkpoint) VALUES ($1, $2, $3)
-ON CONFLICT (job_id) DO UPDATE SET saved_at = excluded.saved_at, checkpoint = excluded.checkpoint

@@ -9,10 +9,10 @@ SELECT true FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key 
 -- name: order_lock(queue_id int4, key text, job_id uuid)
 SELECT true FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3 FOR UPDATE
 
--- name: order_try(p1 int4, p2 text, p3 uuid)
+-- name: order_try(queue_id int4, key text, job_id uuid)
 SELECT true FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3 FOR UPDATE SKIP LOCKED
 
--- name: order_is_head(p1 int4, p2 text, p3 uuid)
+-- name: order_is_head(queue_id int4, key text, job_id uuid)
 SELECT true FROM agentq_internal.job_order WHERE queue_id = $1 AND ordering_key = $2 AND job_id = $3
 
 -- name: order_pass(queue_id int4, key text, job_id uuid)

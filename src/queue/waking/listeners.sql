@@ -1,2 +1,2 @@
--- name: notify(p1 text, text text)
+-- name: notify(channel text, message text)
 SELECT pg_catalog.pg_notify($1, $2)

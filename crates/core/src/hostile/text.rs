@@ -70,7 +70,6 @@ proptest! {
         assert_clear(input::one_of("it", &text, &["a", "b"]));
         assert_clear(input::name("it", &text, longest));
         assert_clear(input::reference("it", Some(&text)));
-        assert_clear(input::known_options("it", [&text], &["a"]));
         assert_clear(config::find(config::tests::KEYS.iter(), &text));
         let normal = error_class::normal(&text);
         prop_assert_eq!(error_class::normal(&normal), normal);
