@@ -1,8 +1,9 @@
 //! Steps that begin: each becomes a job, a job for each item of a list, or a mission.
 
-use super::advance::{End, Run};
+use super::ended::StepEnd;
 use super::prepare::{Candidate, Prepared};
 use super::rows::mission_item;
+use super::run::Run;
 use super::start::{self, Start};
 use super::{check, counts, hook_of};
 use crate::base::clock::{Micros, timestamp};
@@ -35,7 +36,7 @@ struct Task<'a> {
 }
 
 /// Begins steps, which have been counted. Returns the ends of those that have ended at once.
-pub fn all(run: &Run<'_>, starts: Vec<(Candidate, Prepared)>) -> Vec<End> {
+pub fn all(run: &Run<'_>, starts: Vec<(Candidate, Prepared)>) -> Vec<StepEnd> {
     let mut ended = Vec::new();
     let mut ids = new_ids();
     let mut tasks: Vec<Task<'_>> = Vec::with_capacity(starts.len());
@@ -90,7 +91,7 @@ fn begin_list(run: &Run<'_>, step: &Candidate, jobs: &[Uuid]) {
 }
 
 /// Starts the mission that is a step's work. It may end at once, if none of its steps has to be done.
-fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb) -> Vec<End> {
+fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb) -> Vec<StepEnd> {
     let spec = step.spec.clone().unwrap_or_default();
     let id = crate::base::ids::new_id();
     mark(run, step, None, Some(id), None);
@@ -108,7 +109,7 @@ fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb)
         Ok(read) => start::submit(run.db, &read, template, &terms, run.now).ended,
         // It was checked when it was submitted; a queue may have gone since.
         Err(refusal) => {
-            vec![End { step: step.id, status: "failed", result: None, error: Some(refusal.message), by: Some(id) }]
+            vec![StepEnd { step: step.id, status: "failed", result: None, error: Some(refusal.message), by: Some(id) }]
         }
     }
 }

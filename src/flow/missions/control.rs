@@ -1,8 +1,10 @@
 //! What people do with a mission that is under way: cancel, pause, resume.
 
-use super::advance::{Line, Run, candidate};
 use super::counts;
+use super::ended::EndedSteps;
 use super::finalize::{self, Mission};
+use super::prepare::Candidate;
+use super::run::Run;
 use super::stop::{self, Stopped, Why};
 use super::unknown_mission;
 use crate::base::clock::{self, timestamp};
@@ -102,11 +104,8 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
             db.run(&MISSION_RESUME, &[mission_id.into(), timestamp(now).into()]);
             finalize::tell(db, "mission.resumed", mission_id, json!({}), now);
             let mut held = Vec::new();
-            db.run(&HELD_STEPS, &[mission_id.into()]).each(|row| held.push((candidate(row), Decision::Begin)));
-            let mut line = Line::default();
-            let ended = Run::new(db, mission_id, mission.depth, now).take_up(held);
-            ended.into_iter().for_each(|up| line.end(db, up, now));
-            line.run(db, now);
+            db.run(&HELD_STEPS, &[mission_id.into()]).each(|row| held.push((Candidate::read(row), Decision::Begin)));
+            EndedSteps::settle(db, Run::new(db, mission_id, mission.depth, now).take_up(held), now);
             told(db, "resumed", mission_id)
         })
     })

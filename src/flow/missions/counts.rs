@@ -10,6 +10,7 @@ use super::rows::mission_count;
 use crate::db::{Db, statements};
 use crate::table::{Moment, Row, Scan, Table};
 use pgrx::Uuid;
+use std::collections::BTreeMap;
 
 statements!("counts.sql": COUNT_ADD, COUNT_STATE, COUNT_GONE);
 
@@ -36,6 +37,12 @@ pub fn create(owner: Uuid, shards: i32, active: impl Fn(i32) -> i32, state: &str
 pub fn add(db: &Db, owner: Uuid, shard: i32, delta: i32, stop: bool) -> Option<Count> {
     let row = db.run(&COUNT_ADD, &[owner.into(), shard.into(), delta.into(), stop.into()]);
     (!row.is_empty()).then(|| Count { active: row.must("active"), state: row.must("state") })
+}
+
+/// Adds to several rows, by number. True: one of them has come to nothing.
+pub fn add_all(db: &Db, owner: Uuid, deltas: &BTreeMap<i32, i32>) -> bool {
+    let counts = deltas.iter().filter_map(|(shard, delta)| add(db, owner, *shard, *delta, false));
+    counts.fold(false, |nothing, count| nothing | (count.active == 0))
 }
 
 /// Locks all rows, and brings those that are in one of these states into another; returns how many are in it then.

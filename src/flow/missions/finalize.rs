@@ -1,7 +1,7 @@
 //! The end of a mission: when nothing in it is under way, and nothing can begin.
 
-use super::advance::{End, Line};
 use super::counts;
+use super::ended::{EndedSteps, StepEnd};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{self, Db, statements};
 use crate::events::Event;
@@ -52,7 +52,7 @@ pub fn tell(db: &Db, kind: &str, mission_id: Uuid, mut what: Value, now: Micros)
 }
 
 /// Ends the mission, if nothing in it is under way; returns the end of the step whose work it was.
-pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<End> {
+pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<StepEnd> {
     let mission = Mission::lock(db, mission_id)?;
     // Others may have been counted meanwhile: they come here after us, and see our count.
     if !["approved", "running", "cancelling"].contains(&mission.status.as_str()) || !counts::are_all_nothing(mission_id)
@@ -89,7 +89,7 @@ fn set_status(db: &Db, mission_id: Uuid, status: &str, now: Micros) {
     db.run(&MISSION_END, &[mission_id.into(), status.into(), timestamp(now).into()]);
 }
 
-fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: Micros) -> Option<End> {
+fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: Micros) -> Option<StepEnd> {
     set_status(db, mission_id, status, now);
     let mut what = json!({"title": mission.title, "status": status});
     if status == "failed" {
@@ -107,7 +107,7 @@ fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: 
         "cancelled" => Some(mission.cancel_reason.clone().unwrap_or_else(|| "its mission was cancelled".to_owned())),
         _ => mission.last_error.clone(),
     };
-    Some(End { step, status, result, error, by: Some(mission_id) })
+    Some(StepEnd { step, status, result, error, by: Some(mission_id) })
 }
 
 /// Locks the row of a mission, and says how it stands. None: there is none.
@@ -121,7 +121,5 @@ pub fn compensated(db: &Db, mission_id: Uuid, outcome: &str, now: Micros) {
         return;
     };
     tell(db, "mission.compensated", mission_id, json!({"outcome": outcome}), now);
-    let mut line = Line::default();
-    end(db, mission_id, &mission, "cancelled", now).into_iter().for_each(|up| line.end(db, up, now));
-    line.run(db, now);
+    EndedSteps::settle(db, end(db, mission_id, &mission, "cancelled", now), now);
 }

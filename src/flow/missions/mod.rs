@@ -13,6 +13,7 @@ mod begin;
 mod check;
 mod control;
 mod counts;
+mod ended;
 mod finalize;
 mod fork;
 mod insert;
@@ -20,6 +21,7 @@ mod inspect;
 pub mod maintain;
 mod prepare;
 mod rows;
+mod run;
 mod start;
 mod stop;
 

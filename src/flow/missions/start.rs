@@ -1,7 +1,8 @@
 //! Starting a mission: its rows are written, and its first steps become jobs, in the caller's transaction.
 
-use super::advance::{End, Line, Run};
+use super::ended::{EndedSteps, StepEnd};
 use super::insert::{self, Taken, Target};
+use super::run::Run;
 use super::{check, finalize};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
@@ -53,7 +54,7 @@ pub struct Submitted {
     /// Another mission has its key.
     pub duplicate: bool,
     /// Steps in it, or around it, that have ended at once.
-    pub ended: Vec<End>,
+    pub ended: Vec<StepEnd>,
 }
 
 /// Starts a mission, or says what is wrong with its template. A mission that has its key already is answered with.
@@ -109,9 +110,7 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
     let mut ended = Run::new(db, mission_id, terms.depth, now).take_up(decided);
     // Inside another mission they are that one's to go through, when it has written its own rows.
     if terms.parent_step.is_none() {
-        let mut line = Line::default();
-        ended.drain(..).for_each(|end| line.end(db, end, now));
-        line.run(db, now);
+        EndedSteps::settle(db, ended.drain(..), now);
     }
     Submitted { mission_id, duplicate: false, ended }
 }
