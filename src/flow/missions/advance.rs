@@ -10,19 +10,12 @@ use crate::db::{self, Db, statements};
 use crate::json::Jsonb;
 use crate::queue::ends::hooks::Ended;
 use agentq_core::mission::plan;
+use agentq_core::mission::status::StepStatus;
+use agentq_core::state::JobState;
 use pgrx::Uuid;
 use std::collections::BTreeMap;
 
 statements!("advance.sql": ITEM_END, ITEMS_LOCK, ITEMS_RESULT);
-
-/// What a job's state means for its step.
-fn status_of(state: &str) -> &'static str {
-    match state {
-        "succeeded" => "succeeded",
-        "cancelled" => "cancelled",
-        _ => "failed",
-    }
-}
 
 /// Ends the steps and items whose work these jobs were, and all that follows from it.
 pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
@@ -33,8 +26,9 @@ pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
     // What each list's rows of counts lose, by the step.
     let mut lists: BTreeMap<[u8; 16], BTreeMap<i32, i32>> = BTreeMap::new();
     for (step, item, job) in steps {
-        let status = status_of(&job.state);
-        let error = job.error.clone().or_else(|| (status != "succeeded").then(|| format!("its job is {}", job.state)));
+        let status = JobState::parse(&job.state).map_or(StepStatus::Failed, StepStatus::of_job);
+        let untold = || (status != StepStatus::Succeeded).then(|| format!("its job is {}", job.state));
+        let error = job.error.clone().or_else(untold);
         match item {
             None => all.end(db, StepEnd { step, status, result: job.result, error, by: Some(job.job_id) }, now),
             Some(item) => {
@@ -60,7 +54,7 @@ fn end_item(
     db: &Db,
     step: Uuid,
     item: i32,
-    status: &str,
+    status: StepStatus,
     job: &Ended,
     error: Option<&str>,
     now: Micros,
@@ -68,7 +62,7 @@ fn end_item(
     let args = [
         step.into(),
         item.into(),
-        status.into(),
+        status.name().into(),
         job.result.into(),
         error.into(),
         timestamp(now).into(),
@@ -95,16 +89,12 @@ pub fn end_list(db: &Db, step: Uuid) -> Option<StepEnd> {
         Ok(read) => read,
         Err(failure) => {
             let error = Some(format!("its results cannot be put together: {}", failure.message));
-            return Some(StepEnd { step, status: "failed", result: None, error, by: None });
+            return Some(StepEnd { step, status: StepStatus::Failed, result: None, error, by: None });
         }
     };
     let needed = needed.unwrap_or(all);
     let error = (well < needed)
         .then(|| format!("{well} of {all} items succeeded, and {needed} were needed: {}", first.unwrap_or_default()));
-    let status = match error {
-        None => "succeeded",
-        Some(_) if cancelled => "cancelled",
-        Some(_) => "failed",
-    };
+    let status = StepStatus::of_list(error.is_none(), cancelled);
     Some(StepEnd { step, status, result, error, by: None })
 }

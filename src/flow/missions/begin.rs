@@ -17,6 +17,7 @@ use crate::queue::storage::marks;
 use crate::table::{Row, Table};
 use agentq_core::input;
 use agentq_core::mission::plan;
+use agentq_core::mission::status::{CountState, StepStatus};
 use agentq_core::mission::template::Spec;
 use pgrx::Uuid;
 use std::rc::Rc;
@@ -80,13 +81,13 @@ fn begin_list(run: &Run<'_>, step: &Candidate, jobs: &[Uuid]) {
             .set(mission_item::step_id, step.id)
             .set(mission_item::item, item as i32)
             .set(mission_item::job_id, *job)
-            .set(mission_item::status, "queued")
+            .set(mission_item::status, StepStatus::Queued.name())
     });
     let rows: Vec<Row> = rows.collect();
     Table::open(&mission_item::TABLE).insert_all(&rows);
     let (items, shards) = (jobs.len() as i32, plan::shards(jobs.len()));
     // Item n is counted in row n modulo their number.
-    counts::create(step.id, shards, |shard| items / shards + i32::from(shard < items % shards), "running");
+    counts::create(step.id, shards, |shard| items / shards + i32::from(shard < items % shards), CountState::Running);
     mark(run, step, None, None, Some(items));
 }
 
@@ -109,7 +110,8 @@ fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb)
         Ok(read) => start::submit(run.db, &read, template, &terms, run.now).ended,
         // It was checked when it was submitted; a queue may have gone since.
         Err(refusal) => {
-            vec![StepEnd { step: step.id, status: "failed", result: None, error: Some(refusal.message), by: Some(id) }]
+            let (status, error) = (StepStatus::Failed, Some(refusal.message));
+            vec![StepEnd { step: step.id, status, result: None, error, by: Some(id) }]
         }
     }
 }

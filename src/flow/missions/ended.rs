@@ -12,6 +12,7 @@ use crate::events::Event;
 use crate::flow::settings::STEP_EVENTS;
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
+use agentq_core::mission::status::StepStatus;
 use pgrx::Uuid;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -25,7 +26,7 @@ const SMALL_RESULT: usize = 2_000;
 /// How a step is to end.
 pub struct StepEnd {
     pub step: Uuid,
-    pub status: &'static str,
+    pub status: StepStatus,
     pub result: Option<Jsonb>,
     pub error: Option<String>,
     /// The job, or the mission, that was its work; None: a list.
@@ -35,7 +36,7 @@ pub struct StepEnd {
 /// A step whose row says that it has ended.
 pub struct EndedStep {
     pub id: Uuid,
-    pub status: &'static str,
+    pub status: StepStatus,
     /// How many steps wait for it.
     pub children: i32,
     /// The row of `mission_count` in which it was counted.
@@ -51,7 +52,7 @@ pub struct EndedStep {
 
 impl EndedStep {
     /// A step that ended without ever having become a job.
-    pub fn of(step: Candidate, status: &'static str, result: Option<Jsonb>, error: Option<String>) -> EndedStep {
+    pub fn of(step: Candidate, status: StepStatus, result: Option<Jsonb>, error: Option<String>) -> EndedStep {
         EndedStep {
             id: step.id,
             status,
@@ -69,13 +70,13 @@ impl EndedStep {
     /// Writes the event about its end, if there is one for this status.
     pub fn tell(&self, db: &Db, rules: &Rulebook, mission_id: Uuid, now: Micros) {
         let kind = match self.status {
-            "succeeded" if rules.flag(STEP_EVENTS) => "step.succeeded",
-            "failed" => "step.failed",
+            StepStatus::Succeeded if rules.flag(STEP_EVENTS) => "step.succeeded",
+            StepStatus::Failed => "step.failed",
             _ => return,
         };
         let subject = mission_id.to_string();
         let mut what = json!({"mission_id": subject, "step": self.name, "kind": self.kind,
-            "step_id": self.id.to_string(), "status": self.status});
+            "step_id": self.id.to_string(), "status": self.status.name()});
         if let Some(by) = self.by {
             what["job_id"] = json!(by.to_string());
         }
@@ -109,7 +110,7 @@ impl EndedSteps {
     pub fn end(&mut self, db: &Db, end: StepEnd, now: Micros) {
         let args = [
             end.step.into(),
-            end.status.into(),
+            end.status.name().into(),
             end.result.into(),
             end.error.as_deref().into(),
             timestamp(now).into(),

@@ -9,6 +9,7 @@ use crate::db::{self, Db, statements};
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::lock_against_rule_change;
 use crate::room::Outcome;
+use agentq_core::mission::status::CountState;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::ffi::CStr;
@@ -55,7 +56,7 @@ pub fn maintain() -> Outcome {
         db.run(&MISSIONS_STOPPING, &[]).each(|row| stopping.push(row.only()));
         let take_back = |db: &Db, mission: &Uuid| {
             lock_against_rule_change();
-            counts::set_state(db, *mission, "stopping", &["stopping"]);
+            counts::set_state(db, *mission, CountState::Stopping, &[CountState::Stopping]);
             if stop::take_back(db, *mission, "the mission was stopped", now) {
                 EndedSteps::settle(db, finalize::finalize(db, *mission, now), now);
             }

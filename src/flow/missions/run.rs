@@ -15,6 +15,7 @@ use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use crate::table::{Moment, Scan, Table};
 use agentq_core::mission::plan::{self, Decision, Work};
+use agentq_core::mission::status::{CountState, Required, StepStatus};
 use pgrx::Uuid;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -96,9 +97,8 @@ impl<'a> Run<'a> {
 
     /// Tells of a step that has ended, and notes who waits for it.
     fn step_ended(&mut self, ended: EndedStep) {
-        let failed = ["failed", "cancelled"].contains(&ended.status);
         ended.tell(self.db, &self.rules, self.mission_id, self.now);
-        if failed && ended.fails_mission && self.failing.is_none() {
+        if ended.status.is_failure() && ended.fails_mission && self.failing.is_none() {
             self.failing = Some((ended.name, ended.error.unwrap_or_default()));
         }
         if ended.children == 0 || self.is_stopped {
@@ -107,9 +107,10 @@ impl<'a> Run<'a> {
         let (edges, moment) = (Table::open(&mission_edge::TABLE), Moment::now());
         let mut edge = Scan::by_id(&edges, &moment, c"mission_edge_pkey", ended.id);
         while edge.next() {
-            let required = String::from_utf8_lossy(edge.bytes(mission_edge::required));
+            let required = str::from_utf8(edge.bytes(mission_edge::required)).ok().and_then(Required::parse);
+            let is_met = required.expect("the schema keeps other words out").is_met_by(ended.status);
             let child = edge.id(mission_edge::child_id);
-            self.work.add(edge.int(mission_edge::child_level), *child.as_bytes(), plan::meets(&required, ended.status));
+            self.work.add(edge.int(mission_edge::child_level), *child.as_bytes(), is_met);
         }
     }
 
@@ -148,18 +149,19 @@ impl<'a> Run<'a> {
             match made {
                 Made::Begin(prepared) => self.starts.push((step, prepared)),
                 Made::Skip => skipped.push((step, "its condition is not met")),
-                Made::Done(result) => self.done(step, "succeeded", Some(result), None),
-                Made::Broken(error) => self.done(step, "failed", None, Some(error)),
+                Made::Done(result) => self.done(step, StepStatus::Succeeded, Some(result), None),
+                Made::Broken(error) => self.done(step, StepStatus::Failed, None, Some(error)),
             }
         }
         for (step, why) in skipped {
-            self.done(step, "skipped", None, Some(why.to_owned()));
+            self.done(step, StepStatus::Skipped, None, Some(why.to_owned()));
         }
     }
 
     /// Ends a step that never became a job.
-    fn done(&mut self, step: Candidate, status: &'static str, result: Option<Jsonb>, error: Option<String>) {
-        let args = [step.id.into(), status.into(), result.into(), error.as_deref().into(), timestamp(self.now).into()];
+    fn done(&mut self, step: Candidate, status: StepStatus, result: Option<Jsonb>, error: Option<String>) {
+        let args =
+            [step.id.into(), status.name().into(), result.into(), error.as_deref().into(), timestamp(self.now).into()];
         self.db.run(&STEP_DONE, &args);
         self.step_ended(EndedStep::of(step, status, result, error));
     }
@@ -180,7 +182,7 @@ impl<'a> Run<'a> {
             self.deltas.insert(self.shard, 0);
         }
         let mut is_nothing = false;
-        let mut state = String::new();
+        let mut state = CountState::Running;
         for (shard, delta) in &self.deltas {
             // A mission without counts has ended, and so has everything in it.
             let Some(count) = counts::add(self.db, self.mission_id, *shard, *delta, self.failing.is_some()) else {
@@ -192,11 +194,11 @@ impl<'a> Run<'a> {
         let mut up = Vec::new();
         if let Some((step, error)) = &self.failing {
             is_nothing |= stop::fail(self.db, self.mission_id, step, error, self.now);
-        } else if state == "running" {
+        } else if state == CountState::Running {
             let starts = std::mem::take(&mut self.starts);
             up = begin::all(&self, starts);
         } else if !self.starts.is_empty() {
-            is_nothing |= self.hold(&state);
+            is_nothing |= self.hold(state);
         }
         if is_nothing {
             up.extend(finalize::finalize(self.db, self.mission_id, self.now));
@@ -218,10 +220,10 @@ impl<'a> Run<'a> {
     }
 
     /// Keeps what was to begin from beginning: the mission is paused, or about to end. True: a count has come to nothing.
-    fn hold(&self, state: &str) -> bool {
+    fn hold(&self, state: CountState) -> bool {
         let mut undo: BTreeMap<i32, i32> = BTreeMap::new();
         self.starts.iter().for_each(|(step, _)| *undo.entry(step.shard).or_default() -= 1);
-        self.put_back((state == "paused").then_some(self.now));
+        self.put_back((state == CountState::Paused).then_some(self.now));
         counts::add_all(self.db, self.mission_id, &undo)
     }
 }

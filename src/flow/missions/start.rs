@@ -3,7 +3,7 @@
 use super::ended::{EndedSteps, StepEnd};
 use super::insert::{self, Taken, Target};
 use super::run::Run;
-use super::{check, finalize};
+use super::{check, finalize, status_of};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, statements};
@@ -11,6 +11,7 @@ use crate::error::{OrRaise, required};
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
+use agentq_core::mission::status::MissionStatus;
 use agentq_core::mission::template::Template;
 use agentq_core::reader::Reader;
 use agentq_core::{Refusal, input};
@@ -18,7 +19,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statements!("start.sql": MISSION_INSERT, MISSION_BY_KEY, MISSION_STATUS);
+statements!("start.sql": MISSION_INSERT, MISSION_BY_KEY);
 
 /// What a mission may be started with beside its template.
 #[derive(Default)]
@@ -75,7 +76,7 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
     let snapshot = terms.policy_snapshot.clone().map(Jsonb::from_value);
     let args = [
         mission_id.into(),
-        if terms.paused { "approved" } else { "running" }.into(),
+        MissionStatus::first(terms.paused).name().into(),
         title.into(),
         value.into(),
         (template.steps.len() as i32).into(),
@@ -160,8 +161,7 @@ fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>
 
 /// The answer about a mission that was started, or has been before.
 pub fn started(db: &Db, submitted: &Submitted, code: &str) -> Jsonb {
-    let row = db.run(&MISSION_STATUS, &[submitted.mission_id.into()]);
-    let status: Option<String> = if row.is_empty() { None } else { row.maybe_only() };
+    let status = status_of(db, submitted.mission_id).map(MissionStatus::name);
     Jsonb::from_value(json!({
         "ok": true, "code": if submitted.duplicate { "duplicate" } else { code }, "duplicate": submitted.duplicate,
         "mission_id": submitted.mission_id.to_string(), "status": status,

@@ -10,6 +10,7 @@ use crate::db::{Db, statements};
 use crate::queue::ends::settle::cancel_if_free;
 use crate::queue::storage::lock_against_rule_change;
 use agentq_core::mission::plan;
+use agentq_core::mission::status::{CountState, MissionStatus};
 use pgrx::Uuid;
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub enum Why<'a> {
 pub enum Stopped {
     Unknown,
     /// It had ended, or was about to, as it is now.
-    Already(String),
+    Already(MissionStatus),
     Done,
 }
 
@@ -55,11 +56,11 @@ pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
 }
 
 fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Option<StepEnd>) {
-    counts::set_state(db, mission_id, "stopping", &["running", "paused"]);
+    counts::set_state(db, mission_id, CountState::Stopping, &[CountState::Running, CountState::Paused]);
     let Some(mission) = Mission::lock(db, mission_id) else {
         return (Stopped::Unknown, None);
     };
-    if !["approved", "running"].contains(&mission.status.as_str()) {
+    if !mission.status.goes_on() {
         return (Stopped::Already(mission.status), None);
     }
     match why {
