@@ -47,6 +47,12 @@ impl Rows {
         self.get(column).unwrap_or_else(|| panic!("{column} of {} is NULL", self.plan.name))
     }
 
+    /// A column that holds one of a few words, as the type that stands for them.
+    pub fn word<T>(&self, column: &'static str, parse: fn(&str) -> Option<T>) -> T {
+        let word: String = self.must(column);
+        parse(&word).unwrap_or_else(|| panic!("{column} of {} is {word}, which is not known", self.plan.name))
+    }
+
     /// The one column of a statement that has no other.
     pub fn only<T: FromDatum + IntoDatum>(&self) -> T {
         self.maybe_only().unwrap_or_else(|| panic!("what {} answers is NULL", self.plan.name))

@@ -40,5 +40,6 @@ pub mod state;
 pub mod statement;
 pub mod steps;
 pub mod version;
+mod words;
 
 pub use error::Refusal;

@@ -14,6 +14,7 @@ use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
+use agentq_core::state::JobState;
 use pgrx::Uuid;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -61,7 +62,7 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
     if db.run(&CHAIN_LOCK, &[chain_id.into()]).is_empty() {
         return;
     }
-    let succeeded = state == "succeeded";
+    let succeeded = JobState::parse(state) == Some(JobState::Succeeded);
     let job = drift::Job { job_id, mission: row.get("mission_id"), compensates: Some(effect_id) };
     drift::of_compensation(db, &job, &compensation, succeeded, now);
     let subject = effect_id.to_string();

@@ -17,7 +17,7 @@ use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
-use agentq_core::mission::MISSION_ENDS;
+use agentq_core::mission::status::MissionStatus;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
@@ -184,7 +184,7 @@ fn public(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Jsonb {
     let (mission, job) = scope.ids();
     let status = mission.map(|id| missions::lock(db, id).unwrap_or_else(|| missions::unknown_mission(id)));
     // A mission that has not ended may do more.
-    let is_open = status.as_deref().is_some_and(|status| !MISSION_ENDS.contains(&status) && status != "compensating");
+    let is_open = status.is_some_and(MissionStatus::waits_for_steps);
     let mut jobs: Vec<String> = Vec::new();
     db.run(&UNFINISHED, &[mission.into(), job.into()]).each(|row| jobs.push(row.only::<Uuid>().to_string()));
     if !jobs.is_empty() || is_open {

@@ -1,8 +1,9 @@
 //! Steps that begin: each becomes a job, a job for each item of a list, or a mission.
 
-use super::advance::{End, Run};
+use super::ended::StepEnd;
 use super::prepare::{Candidate, Prepared};
 use super::rows::mission_item;
+use super::run::Run;
 use super::start::{self, Start};
 use super::{check, counts, hook_of};
 use crate::base::clock::{Micros, timestamp};
@@ -16,6 +17,7 @@ use crate::queue::storage::marks;
 use crate::table::{Row, Table};
 use agentq_core::input;
 use agentq_core::mission::plan;
+use agentq_core::mission::status::{CountState, StepStatus};
 use agentq_core::mission::template::Spec;
 use pgrx::Uuid;
 use std::rc::Rc;
@@ -35,7 +37,7 @@ struct Task<'a> {
 }
 
 /// Begins steps, which have been counted. Returns the ends of those that have ended at once.
-pub fn all(run: &Run<'_>, starts: Vec<(Candidate, Prepared)>) -> Vec<End> {
+pub fn all(run: &Run<'_>, starts: Vec<(Candidate, Prepared)>) -> Vec<StepEnd> {
     let mut ended = Vec::new();
     let mut ids = new_ids();
     let mut tasks: Vec<Task<'_>> = Vec::with_capacity(starts.len());
@@ -79,18 +81,18 @@ fn begin_list(run: &Run<'_>, step: &Candidate, jobs: &[Uuid]) {
             .set(mission_item::step_id, step.id)
             .set(mission_item::item, item as i32)
             .set(mission_item::job_id, *job)
-            .set(mission_item::status, "queued")
+            .set(mission_item::status, StepStatus::Queued.name())
     });
     let rows: Vec<Row> = rows.collect();
     Table::open(&mission_item::TABLE).insert_all(&rows);
     let (items, shards) = (jobs.len() as i32, plan::shards(jobs.len()));
     // Item n is counted in row n modulo their number.
-    counts::create(step.id, shards, |shard| items / shards + i32::from(shard < items % shards), "running");
+    counts::create(step.id, shards, |shard| items / shards + i32::from(shard < items % shards), CountState::Running);
     mark(run, step, None, None, Some(items));
 }
 
 /// Starts the mission that is a step's work. It may end at once, if none of its steps has to be done.
-fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb) -> Vec<End> {
+fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb) -> Vec<StepEnd> {
     let spec = step.spec.clone().unwrap_or_default();
     let id = crate::base::ids::new_id();
     mark(run, step, None, Some(id), None);
@@ -108,7 +110,8 @@ fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb)
         Ok(read) => start::submit(run.db, &read, template, &terms, run.now).ended,
         // It was checked when it was submitted; a queue may have gone since.
         Err(refusal) => {
-            vec![End { step: step.id, status: "failed", result: None, error: Some(refusal.message), by: Some(id) }]
+            let (status, error) = (StepStatus::Failed, Some(refusal.message));
+            vec![StepEnd { step: step.id, status, result: None, error, by: Some(id) }]
         }
     }
 }

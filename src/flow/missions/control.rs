@@ -1,10 +1,12 @@
 //! What people do with a mission that is under way: cancel, pause, resume.
 
-use super::advance::{Line, Run, candidate};
 use super::counts;
+use super::ended::EndedSteps;
 use super::finalize::{self, Mission};
+use super::prepare::Candidate;
+use super::run::Run;
 use super::stop::{self, Stopped, Why};
-use super::unknown_mission;
+use super::{status_of, unknown_mission};
 use crate::base::clock::{self, timestamp};
 use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
@@ -13,21 +15,24 @@ use crate::json::Jsonb;
 use crate::queue::answer;
 use agentq_core::input;
 use agentq_core::mission::plan::Decision;
+use agentq_core::mission::status::{CountState, MissionStatus};
 use agentq_core::mission::template::MODES;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statements!("control.sql": MISSION_STATUS, MISSION_PAUSE, MISSION_RESUME, HELD_STEPS);
+statements!("control.sql": MISSION_PAUSE, MISSION_RESUME, HELD_STEPS);
 
 fn told(db: &Db, code: &str, mission_id: Uuid) -> Jsonb {
-    let row = db.run(&MISSION_STATUS, &[mission_id.into()]);
-    let status: Option<String> = if row.is_empty() { None } else { row.maybe_only() };
+    let status = status_of(db, mission_id).map(MissionStatus::name);
     Jsonb::from_value(json!({"ok": true, "code": code, "mission_id": mission_id.to_string(), "status": status}))
 }
 
-fn already(mission_id: Uuid, status: &str) -> Jsonb {
-    let ended = agentq_core::mission::MISSION_ENDS.contains(&status);
+/// What was asked for can no longer be done: the mission has ended, or is about to. It is told as failing once something has
+/// made it fail.
+fn already(mission_id: Uuid, status: MissionStatus, is_failing: bool) -> Jsonb {
+    let ended = status.is_end();
+    let status = if is_failing && !ended { "failing" } else { status.name() };
     Jsonb::from_value(json!({
         "ok": false, "code": if ended { "already_finished" } else { "already_stopping" },
         "mission_id": mission_id.to_string(), "status": status,
@@ -49,12 +54,10 @@ fn fn_mission_cancel(
         let why = Why::Cancel { reason: p_reason.map(shorten), by: &by, mode };
         db::answer(|db| match stop::stop(db, mission_id, &why, clock::now()) {
             Stopped::Unknown => unknown_mission(mission_id),
-            Stopped::Already(status) => already(mission_id, &status),
+            Stopped::Already(status) => already(mission_id, status, false),
             Stopped::Done => {
-                let answer = told(db, "cancelled", mission_id);
-                let code = answer.container().get("status").unwrap_or(agentq_core::jsonb::Item::Null);
-                let code = if code == "cancelled".into() { "cancelled" } else { "cancelling" };
-                told(db, code, mission_id)
+                let is_over = status_of(db, mission_id) == Some(MissionStatus::Cancelled);
+                told(db, if is_over { "cancelled" } else { "cancelling" }, mission_id)
             }
         })
     })
@@ -68,13 +71,13 @@ fn fn_mission_pause(p_mission: Option<Uuid>, p_reason: default!(Option<&str>, "N
         let reason = p_reason.map(shorten);
         let now = clock::now();
         db::answer(|db| {
-            let paused = counts::set_state(db, mission_id, "paused", &["running"]);
+            let paused = counts::set_state(db, mission_id, CountState::Paused, &[CountState::Running]);
             let mission = Mission::lock(db, mission_id).unwrap_or_else(|| unknown_mission(mission_id));
             if mission.paused {
                 return told(db, "already_paused", mission_id);
             }
-            if mission.status != "running" || paused == 0 {
-                return already(mission_id, if mission.last_error.is_some() { "failing" } else { &mission.status });
+            if mission.status != MissionStatus::Running || paused == 0 {
+                return already(mission_id, mission.status, mission.last_error.is_some());
             }
             db.run(&MISSION_PAUSE, &[mission_id.into(), timestamp(now).into(), reason.into()]);
             finalize::tell(db, "mission.paused", mission_id, json!({"reason": reason}), now);
@@ -91,10 +94,10 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
         let now = clock::now();
         db::answer(|db| {
             // Those who are putting steps aside are waited for, and then their steps are seen.
-            counts::set_state(db, mission_id, "running", &["paused"]);
+            counts::set_state(db, mission_id, CountState::Running, &[CountState::Paused]);
             let mission = Mission::lock(db, mission_id).unwrap_or_else(|| unknown_mission(mission_id));
-            if mission.has_ended() || mission.status == "cancelling" || mission.status == "compensating" {
-                return already(mission_id, &mission.status);
+            if !mission.status.goes_on() {
+                return already(mission_id, mission.status, false);
             }
             if !mission.paused {
                 return told(db, "not_paused", mission_id);
@@ -102,11 +105,8 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
             db.run(&MISSION_RESUME, &[mission_id.into(), timestamp(now).into()]);
             finalize::tell(db, "mission.resumed", mission_id, json!({}), now);
             let mut held = Vec::new();
-            db.run(&HELD_STEPS, &[mission_id.into()]).each(|row| held.push((candidate(row), Decision::Begin)));
-            let mut line = Line::default();
-            let ended = Run::new(db, mission_id, mission.depth, now).take_up(held);
-            ended.into_iter().for_each(|up| line.end(db, up, now));
-            line.run(db, now);
+            db.run(&HELD_STEPS, &[mission_id.into()]).each(|row| held.push((Candidate::read(row), Decision::Begin)));
+            EndedSteps::settle(db, Run::new(db, mission_id, mission.depth, now).take_up(held), now);
             told(db, "resumed", mission_id)
         })
     })

@@ -1,6 +1,3 @@
--- name: mission_status(mission_id uuid)
-SELECT status FROM agentq.mission WHERE mission_id = $1
-
 -- name: mission_pause(mission_id uuid, now timestamptz, reason text)
 UPDATE agentq.mission SET paused_at = $2, paused_reason = $3 WHERE mission_id = $1
 

@@ -9,24 +9,26 @@
 use super::rows::mission_count;
 use crate::db::{Db, statements};
 use crate::table::{Moment, Row, Scan, Table};
+use agentq_core::mission::status::CountState;
 use pgrx::Uuid;
+use std::collections::BTreeMap;
 
 statements!("counts.sql": COUNT_ADD, COUNT_STATE, COUNT_GONE);
 
 /// A row of the counts, after it was changed.
 pub struct Count {
     pub active: i32,
-    pub state: String,
+    pub state: CountState,
 }
 
-pub fn create(owner: Uuid, shards: i32, active: impl Fn(i32) -> i32, state: &str) {
+pub fn create(owner: Uuid, shards: i32, active: impl Fn(i32) -> i32, state: CountState) {
     let rows: Vec<Row> = (0..shards)
         .map(|shard| {
             Row::of(&mission_count::TABLE)
                 .set(mission_count::owner_id, owner)
                 .set(mission_count::shard, shard)
                 .set(mission_count::active, active(shard))
-                .set(mission_count::state, state)
+                .set(mission_count::state, state.name())
         })
         .collect();
     Table::open(&mission_count::TABLE).insert_all(&rows);
@@ -35,15 +37,21 @@ pub fn create(owner: Uuid, shards: i32, active: impl Fn(i32) -> i32, state: &str
 /// Adds to one row, and stops the mission if asked to. None: the owner has ended.
 pub fn add(db: &Db, owner: Uuid, shard: i32, delta: i32, stop: bool) -> Option<Count> {
     let row = db.run(&COUNT_ADD, &[owner.into(), shard.into(), delta.into(), stop.into()]);
-    (!row.is_empty()).then(|| Count { active: row.must("active"), state: row.must("state") })
+    (!row.is_empty()).then(|| Count { active: row.must("active"), state: row.word("state", CountState::parse) })
+}
+
+/// Adds to several rows, by number. True: one of them has come to nothing.
+pub fn add_all(db: &Db, owner: Uuid, deltas: &BTreeMap<i32, i32>) -> bool {
+    let counts = deltas.iter().filter_map(|(shard, delta)| add(db, owner, *shard, *delta, false));
+    counts.fold(false, |nothing, count| nothing | (count.active == 0))
 }
 
 /// Locks all rows, and brings those that are in one of these states into another; returns how many are in it then.
 /// Rows in other states are locked as well: somebody may be changing them, and what he decides must be seen.
-pub fn set_state(db: &Db, owner: Uuid, state: &str, from: &[&str]) -> usize {
-    let from: Vec<String> = from.iter().map(|state| (*state).to_owned()).collect();
+pub fn set_state(db: &Db, owner: Uuid, state: CountState, from: &[CountState]) -> usize {
+    let from: Vec<String> = from.iter().map(|state| state.name().to_owned()).collect();
     let mut in_it = 0;
-    let rows = db.run(&COUNT_STATE, &[owner.into(), state.into(), from.into()]);
+    let rows = db.run(&COUNT_STATE, &[owner.into(), state.name().into(), from.into()]);
     rows.each(|row| in_it += usize::from(row.only::<bool>()));
     in_it
 }

@@ -1,12 +1,13 @@
 //! The end of a mission: when nothing in it is under way, and nothing can begin.
 
-use super::advance::{End, Line};
 use super::counts;
+use super::ended::{EndedSteps, StepEnd};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{self, Db, statements};
 use crate::events::Event;
 use crate::flow::effects;
 use crate::json::Jsonb;
+use agentq_core::mission::status::{MissionStatus, StepStatus};
 use pgrx::Uuid;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ statements!("finalize.sql": MISSION_LOCK, MISSION_WAITS, MISSION_SWEEP, MISSION_
 
 /// The row of a mission, locked.
 pub struct Mission {
-    pub status: String,
+    pub status: MissionStatus,
     pub depth: i32,
     pub parent_step: Option<Uuid>,
     pub paused: bool,
@@ -29,7 +30,7 @@ impl Mission {
     pub fn lock(db: &Db, mission_id: Uuid) -> Option<Mission> {
         let row = db.run(&MISSION_LOCK, &[mission_id.into()]);
         (!row.is_empty()).then(|| Mission {
-            status: row.must("status"),
+            status: row.word("status", MissionStatus::parse),
             depth: row.must("depth"),
             parent_step: row.get("parent_step_id"),
             paused: row.must("paused"),
@@ -38,10 +39,6 @@ impl Mission {
             title: row.get("title"),
             cancel_reason: row.get("cancel_reason"),
         })
-    }
-
-    pub fn has_ended(&self) -> bool {
-        agentq_core::mission::MISSION_ENDS.contains(&self.status.as_str())
     }
 }
 
@@ -52,32 +49,27 @@ pub fn tell(db: &Db, kind: &str, mission_id: Uuid, mut what: Value, now: Micros)
 }
 
 /// Ends the mission, if nothing in it is under way; returns the end of the step whose work it was.
-pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<End> {
+pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<StepEnd> {
     let mission = Mission::lock(db, mission_id)?;
     // Others may have been counted meanwhile: they come here after us, and see our count.
-    if !["approved", "running", "cancelling"].contains(&mission.status.as_str()) || !counts::are_all_nothing(mission_id)
-    {
+    if !mission.status.waits_for_steps() || !counts::are_all_nothing(mission_id) {
         return None;
     }
-    let status = match (mission.status.as_str(), &mission.last_error) {
-        ("cancelling", _) => "cancelled",
-        (_, Some(_)) => "failed",
+    let status = mission.status.end(mission.last_error.is_some());
+    let why = match status {
+        MissionStatus::Cancelled => Some("the mission was cancelled"),
+        MissionStatus::Failed => Some("the mission failed before it could begin"),
         // What a pause holds back is still to be done.
         _ if mission.paused && !db.run(&MISSION_WAITS, &[mission_id.into()]).is_empty() => return None,
-        _ => "succeeded",
+        _ => None,
     };
-    if status != "succeeded" {
-        let why = if status == "cancelled" {
-            "the mission was cancelled"
-        } else {
-            "the mission failed before it could begin"
-        };
+    if let Some(why) = why {
         db.run(&MISSION_SWEEP, &[mission_id.into(), why.into(), timestamp(now).into()]);
     }
     counts::remove(db, mission_id);
-    if status == "cancelled" && mission.compensates {
+    if status == MissionStatus::Cancelled && mission.compensates {
         // Before the first compensation is enqueued: if it cannot be, the chain ends at once, and the mission with it.
-        set_status(db, mission_id, "compensating", now);
+        set_status(db, mission_id, MissionStatus::Compensating, now);
         if effects::compensate(db, mission_id, now) {
             return None;
         }
@@ -85,43 +77,42 @@ pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<End> {
     end(db, mission_id, &mission, status, now)
 }
 
-fn set_status(db: &Db, mission_id: Uuid, status: &str, now: Micros) {
-    db.run(&MISSION_END, &[mission_id.into(), status.into(), timestamp(now).into()]);
+fn set_status(db: &Db, mission_id: Uuid, status: MissionStatus, now: Micros) {
+    db.run(&MISSION_END, &[mission_id.into(), status.name().into(), timestamp(now).into()]);
 }
 
-fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: &'static str, now: Micros) -> Option<End> {
+fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: MissionStatus, now: Micros) -> Option<StepEnd> {
     set_status(db, mission_id, status, now);
-    let mut what = json!({"title": mission.title, "status": status});
-    if status == "failed" {
+    let mut what = json!({"title": mission.title, "status": status.name()});
+    if status == MissionStatus::Failed {
         what["error"] = json!(mission.last_error.as_deref().map(agentq_core::error::shown));
     }
-    if status == "cancelled" {
+    if status == MissionStatus::Cancelled {
         what["reason"] = json!(mission.cancel_reason);
     }
-    tell(db, &format!("mission.{status}"), mission_id, what, now);
+    tell(db, &format!("mission.{}", status.name()), mission_id, what, now);
     let step = mission.parent_step?;
     // All its results together may be more than the server can hold.
     let result = db::attempt(|| db.run(&MISSION_RESULT, &[mission_id.into()]).maybe_only::<Jsonb>()).ok().flatten();
     let error = match status {
-        "succeeded" => None,
-        "cancelled" => Some(mission.cancel_reason.clone().unwrap_or_else(|| "its mission was cancelled".to_owned())),
+        MissionStatus::Succeeded => None,
+        MissionStatus::Cancelled => {
+            Some(mission.cancel_reason.clone().unwrap_or_else(|| "its mission was cancelled".to_owned()))
+        }
         _ => mission.last_error.clone(),
     };
-    Some(End { step, status, result, error, by: Some(mission_id) })
+    Some(StepEnd { step, status: StepStatus::of_mission(status), result, error, by: Some(mission_id) })
 }
 
 /// Locks the row of a mission, and says how it stands. None: there is none.
-pub fn lock(db: &Db, mission_id: Uuid) -> Option<String> {
+pub fn lock(db: &Db, mission_id: Uuid) -> Option<MissionStatus> {
     Mission::lock(db, mission_id).map(|mission| mission.status)
 }
 
 /// The compensations of a cancelled mission have ended, in whatever way: so has the mission.
 pub fn compensated(db: &Db, mission_id: Uuid, outcome: &str, now: Micros) {
-    let Some(mission) = Mission::lock(db, mission_id).filter(|mission| mission.status == "compensating") else {
-        return;
-    };
+    let mission = Mission::lock(db, mission_id).filter(|mission| mission.status == MissionStatus::Compensating);
+    let Some(mission) = mission else { return };
     tell(db, "mission.compensated", mission_id, json!({"outcome": outcome}), now);
-    let mut line = Line::default();
-    end(db, mission_id, &mission, "cancelled", now).into_iter().for_each(|up| line.end(db, up, now));
-    line.run(db, now);
+    EndedSteps::settle(db, end(db, mission_id, &mission, MissionStatus::Cancelled, now), now);
 }

@@ -10,6 +10,7 @@ use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
 use agentq_core::mission::plan;
+use agentq_core::mission::status::StepStatus;
 use agentq_core::reader::Reader;
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
@@ -91,11 +92,11 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
     let mut begin = None;
     db.run(&FORK_STEPS, &[mission_id.into()]).each(|row| {
         let number = row.must::<i32>("position") as usize;
-        let (status, fails_mission): (String, bool) = (row.must("status"), row.must("fails_mission"));
+        let status = row.word("status", StepStatus::parse);
         if template.steps[number].name == from {
-            begin = Some((number, status.clone()));
+            begin = Some((number, status));
         }
-        well[number] = matches!(status.as_str(), "succeeded" | "skipped") || (status == "failed" && !fails_mission);
+        well[number] = status.ended_well(row.must("fails_mission"));
         let (result, error) = (row.get::<pgrx::JsonB>("result").map(|result| result.0), row.get("last_error"));
         ends[number] = Some(Taken { step: row.must("step_id"), status, result, error });
     });
@@ -106,12 +107,13 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
             "SELECT name FROM agentq.v_mission_step WHERE mission_id = … lists them.",
         )
     };
-    if !agentq_core::mission::STEP_ENDS.contains(&status.as_str()) {
+    if !status.is_end() {
         raise(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!(
-                "step \"{}\" of mission {mission_id} is {status}: a fork begins with a step that has ended",
-                agentq_core::error::shown(from)
+                "step \"{}\" of mission {mission_id} is {}: a fork begins with a step that has ended",
+                agentq_core::error::shown(from),
+                status.name()
             ),
             "Wait until it has ended, or cancel the mission first.",
         )

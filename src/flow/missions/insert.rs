@@ -10,6 +10,7 @@ use crate::json::Jsonb;
 use crate::table::{Row, Table};
 use agentq_core::Refusal;
 use agentq_core::mission::plan::{self, Decision};
+use agentq_core::mission::status::{CountState, StepStatus};
 use agentq_core::mission::template::{Spec, Template};
 use pgrx::Uuid;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use serde_json::Value;
 #[derive(Clone)]
 pub struct Taken {
     pub step: Uuid,
-    pub status: String,
+    pub status: StepStatus,
     pub result: Option<Value>,
     pub error: Option<String>,
 }
@@ -54,7 +55,7 @@ pub fn steps(into: &Target<'_>, now: Micros) -> Vec<(Candidate, Decision)> {
                     .set(mission_edge::parent_id, ids[parent.step])
                     .set(mission_edge::child_id, ids[number])
                     .set(mission_edge::child_level, step.level)
-                    .set(mission_edge::required, parent.required),
+                    .set(mission_edge::required, parent.required.name()),
             );
         }
     }
@@ -69,7 +70,7 @@ pub fn steps(into: &Target<'_>, now: Micros) -> Vec<(Candidate, Decision)> {
         let (mut met, mut pending) = (0, step.parents.len() as i32);
         for (parent, taken) in over {
             pending -= 1;
-            met += i32::from(plan::meets(parent.required, &taken.status));
+            met += i32::from(parent.required.is_met_by(taken.status));
         }
         let params = Jsonb::from_item(step.params);
         let mut row = Row::of(&mission_step::TABLE)
@@ -94,7 +95,7 @@ pub fn steps(into: &Target<'_>, now: Micros) -> Vec<(Candidate, Decision)> {
         row = match taken(number) {
             Some(taken) => row
                 .set(mission_step::shard, 0)
-                .set(mission_step::status, taken.status.as_str())
+                .set(mission_step::status, taken.status.name())
                 .set(mission_step::ended_at, timestamp(now))
                 .set(mission_step::taken_from, taken.step)
                 .set(mission_step::last_error, taken.error.as_deref())
@@ -123,9 +124,9 @@ pub fn steps(into: &Target<'_>, now: Micros) -> Vec<(Candidate, Decision)> {
                 }
                 let row = row.set(mission_step::shard, shard);
                 match job {
-                    None => row.set(mission_step::status, "waiting"),
+                    None => row.set(mission_step::status, StepStatus::Waiting.name()),
                     Some(job) => row
-                        .set(mission_step::status, "queued")
+                        .set(mission_step::status, StepStatus::Queued.name())
                         .set(mission_step::job_id, job)
                         .set(mission_step::queued_at, timestamp(now)),
                 }
@@ -137,7 +138,6 @@ pub fn steps(into: &Target<'_>, now: Micros) -> Vec<(Candidate, Decision)> {
     if !edges.is_empty() {
         Table::open(&mission_edge::TABLE).insert_all(&edges);
     }
-    let state = if into.paused { "paused" } else { "running" };
-    counts::create(into.mission_id, shards, |_| 0, state);
+    counts::create(into.mission_id, shards, |_| 0, CountState::first(into.paused));
     decided
 }

@@ -7,6 +7,7 @@ use crate::json::Jsonb;
 use crate::queue::answer;
 use agentq_core::input;
 use agentq_core::mission::graph::{self, Edge, Node};
+use agentq_core::mission::status::{Required, ShownStatus};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::collections::HashMap;
@@ -57,13 +58,14 @@ fn fn_mission_graph(p_mission: Option<Uuid>, p_format: default!(Option<&str>, "'
             let (mut nodes, mut numbers) = (Vec::new(), HashMap::new());
             db.run(&GRAPH_NODES, &[mission_id.into()]).each(|row| {
                 numbers.insert(*row.must::<Uuid>("step_id").as_bytes(), nodes.len());
-                nodes.push(Node { name: row.must("name"), kind: row.must("kind"), status: row.must("status") });
+                let status = row.word("status", ShownStatus::parse);
+                nodes.push(Node { name: row.must("name"), kind: row.must("kind"), status });
             });
             let mut edges = Vec::new();
             db.run(&GRAPH_EDGES, &[mission_id.into()]).each(|row| {
                 let number = |column| numbers.get(row.must::<Uuid>(column).as_bytes()).copied();
                 if let (Some(from), Some(to)) = (number("parent_id"), number("child_id")) {
-                    edges.push(Edge { from, to, required: row.must("required") });
+                    edges.push(Edge { from, to, required: row.word("required", Required::parse) });
                 }
             });
             edges.sort_by_key(|edge| (edge.from, edge.to));

@@ -1,7 +1,7 @@
 //! What has to happen to missions by itself: time-outs, missions inside others that were stopped, jobs that could not be
 //! taken back at once, and the removal of old ones. One mission in a transaction.
 
-use super::advance::Line;
+use super::ended::EndedSteps;
 use super::stop::{self, Why};
 use super::{counts, finalize};
 use crate::base::clock::{self, timestamp};
@@ -9,6 +9,7 @@ use crate::db::{self, Db, statements};
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::lock_against_rule_change;
 use crate::room::Outcome;
+use agentq_core::mission::status::CountState;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::ffi::CStr;
@@ -55,12 +56,10 @@ pub fn maintain() -> Outcome {
         db.run(&MISSIONS_STOPPING, &[]).each(|row| stopping.push(row.only()));
         let take_back = |db: &Db, mission: &Uuid| {
             lock_against_rule_change();
-            let mut line = Line::default();
-            counts::set_state(db, *mission, "stopping", &["stopping"]);
+            counts::set_state(db, *mission, CountState::Stopping, &[CountState::Stopping]);
             if stop::take_back(db, *mission, "the mission was stopped", now) {
-                finalize::finalize(db, *mission, now).into_iter().for_each(|up| line.end(db, up, now));
+                EndedSteps::settle(db, finalize::finalize(db, *mission, now), now);
             }
-            line.run(db, now);
         };
         let taken_back = i64::from(first_of(stopping, take_back));
         let before = timestamp(now - keep_seconds * 1_000_000);

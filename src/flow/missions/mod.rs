@@ -13,6 +13,7 @@ mod begin;
 mod check;
 mod control;
 mod counts;
+mod ended;
 mod finalize;
 mod fork;
 mod insert;
@@ -20,6 +21,7 @@ mod inspect;
 pub mod maintain;
 mod prepare;
 mod rows;
+mod run;
 mod start;
 mod stop;
 
@@ -32,10 +34,11 @@ pub use {
 use crate::db::{Db, statements};
 use crate::error::raise;
 use crate::queue::ends::hooks;
+use agentq_core::mission::status::MissionStatus;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
-statements!("missions.sql": JOB_HOOK, STEP_MISSION);
+statements!("missions.sql": JOB_HOOK, STEP_MISSION, MISSION_STATUS);
 
 /// The name of the hook that ends steps.
 const HOOK: &str = "mission";
@@ -72,6 +75,12 @@ fn hook_of(step: Uuid, item: Option<usize>) -> String {
         None => format!("{HOOK}:{step}"),
         Some(item) => format!("{HOOK}:{step}:{item}"),
     }
+}
+
+/// How a mission stands. None: there is no such mission.
+fn status_of(db: &Db, mission_id: Uuid) -> Option<MissionStatus> {
+    let row = db.run(&MISSION_STATUS, &[mission_id.into()]);
+    (!row.is_empty()).then(|| row.word("status", MissionStatus::parse))
 }
 
 /// Raises the error for a mission id that nobody knows.

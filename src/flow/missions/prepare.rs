@@ -2,7 +2,7 @@
 //! it. Nothing here raises an error: it would undo the end of another step.
 
 use crate::base::signal::check_signal;
-use crate::db::{self, Db, statements};
+use crate::db::{self, Db, Rows, statements};
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use agentq_core::mission::params;
@@ -26,6 +26,24 @@ pub struct Candidate {
     pub shard: i32,
     /// Its job, if its row says already that it has begun: a plain step is not written twice.
     pub job: Option<Uuid>,
+}
+
+impl Candidate {
+    /// A step that may begin, as the statements about them answer it.
+    pub fn read(row: &Rows) -> Candidate {
+        Candidate {
+            id: row.must("step_id"),
+            children: row.must("children"),
+            fails_mission: row.must("fails_mission"),
+            name: row.must("name"),
+            kind: row.must("kind"),
+            executor: row.get("executor"),
+            params: row.must("params"),
+            spec: row.get::<Jsonb>("spec").map(|spec| Spec::from_jsonb(spec.item())),
+            job: row.get("job_id"),
+            shard: row.must("shard"),
+        }
+    }
 }
 
 /// What it is to do.

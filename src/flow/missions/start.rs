@@ -1,8 +1,9 @@
 //! Starting a mission: its rows are written, and its first steps become jobs, in the caller's transaction.
 
-use super::advance::{End, Line, Run};
+use super::ended::{EndedSteps, StepEnd};
 use super::insert::{self, Taken, Target};
-use super::{check, finalize};
+use super::run::Run;
+use super::{check, finalize, status_of};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, statements};
@@ -10,6 +11,7 @@ use crate::error::{OrRaise, required};
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
+use agentq_core::mission::status::MissionStatus;
 use agentq_core::mission::template::Template;
 use agentq_core::reader::Reader;
 use agentq_core::{Refusal, input};
@@ -17,7 +19,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-statements!("start.sql": MISSION_INSERT, MISSION_BY_KEY, MISSION_STATUS);
+statements!("start.sql": MISSION_INSERT, MISSION_BY_KEY);
 
 /// What a mission may be started with beside its template.
 #[derive(Default)]
@@ -53,7 +55,7 @@ pub struct Submitted {
     /// Another mission has its key.
     pub duplicate: bool,
     /// Steps in it, or around it, that have ended at once.
-    pub ended: Vec<End>,
+    pub ended: Vec<StepEnd>,
 }
 
 /// Starts a mission, or says what is wrong with its template. A mission that has its key already is answered with.
@@ -74,7 +76,7 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
     let snapshot = terms.policy_snapshot.clone().map(Jsonb::from_value);
     let args = [
         mission_id.into(),
-        if terms.paused { "approved" } else { "running" }.into(),
+        MissionStatus::first(terms.paused).name().into(),
         title.into(),
         value.into(),
         (template.steps.len() as i32).into(),
@@ -109,9 +111,7 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
     let mut ended = Run::new(db, mission_id, terms.depth, now).take_up(decided);
     // Inside another mission they are that one's to go through, when it has written its own rows.
     if terms.parent_step.is_none() {
-        let mut line = Line::default();
-        ended.drain(..).for_each(|end| line.end(db, end, now));
-        line.run(db, now);
+        EndedSteps::settle(db, ended.drain(..), now);
     }
     Submitted { mission_id, duplicate: false, ended }
 }
@@ -161,8 +161,7 @@ fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>
 
 /// The answer about a mission that was started, or has been before.
 pub fn started(db: &Db, submitted: &Submitted, code: &str) -> Jsonb {
-    let row = db.run(&MISSION_STATUS, &[submitted.mission_id.into()]);
-    let status: Option<String> = if row.is_empty() { None } else { row.maybe_only() };
+    let status = status_of(db, submitted.mission_id).map(MissionStatus::name);
     Jsonb::from_value(json!({
         "ok": true, "code": if submitted.duplicate { "duplicate" } else { code }, "duplicate": submitted.duplicate,
         "mission_id": submitted.mission_id.to_string(), "status": status,

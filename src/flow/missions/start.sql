@@ -12,6 +12,3 @@ RETURNING mission_id
 
 -- name: mission_by_key(idempotency_key text)
 SELECT mission_id FROM agentq.mission WHERE idempotency_key = $1
-
--- name: mission_status(mission_id uuid)
-SELECT status FROM agentq.mission WHERE mission_id = $1

@@ -1,14 +1,16 @@
 //! Stopping a mission: no further step becomes a job, and jobs that nobody holds are taken back. What is held goes on to its
 //! end, and the last of it ends the mission.
 
-use super::advance::{End, Line, end_list};
+use super::advance::end_list;
 use super::counts;
+use super::ended::{EndedSteps, StepEnd};
 use super::finalize::{self, Mission};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use crate::queue::ends::settle::cancel_if_free;
 use crate::queue::storage::lock_against_rule_change;
 use agentq_core::mission::plan;
+use agentq_core::mission::status::{CountState, MissionStatus};
 use pgrx::Uuid;
 use std::collections::BTreeMap;
 
@@ -24,7 +26,7 @@ pub enum Why<'a> {
 pub enum Stopped {
     Unknown,
     /// It had ended, or was about to, as it is now.
-    Already(String),
+    Already(MissionStatus),
     Done,
 }
 
@@ -32,7 +34,7 @@ pub enum Stopped {
 pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
     // Before any row, as whoever cancels a job: a change of limits is waited for, and waits.
     lock_against_rule_change();
-    let mut line = Line::default();
+    let mut ended = EndedSteps::default();
     let mut inner = Vec::new();
     // The deepest come last, and are stopped first.
     let mut next = vec![mission_id];
@@ -45,20 +47,20 @@ pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
         let own = mission == mission_id;
         let outer = Why::Cancel { reason: Some("the mission around it was stopped"), by: "mission", mode: None };
         let (stopped, up) = one(db, mission, if own { why } else { &outer }, now);
-        line.stopped.insert(*mission.as_bytes());
-        up.into_iter().for_each(|up| line.end(db, up, now));
+        ended.mark_stopped(mission);
+        up.into_iter().for_each(|up| ended.end(db, up, now));
         result = stopped;
     }
-    line.run(db, now);
+    ended.run(db, now);
     result
 }
 
-fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Option<End>) {
-    counts::set_state(db, mission_id, "stopping", &["running", "paused"]);
+fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Option<StepEnd>) {
+    counts::set_state(db, mission_id, CountState::Stopping, &[CountState::Running, CountState::Paused]);
     let Some(mission) = Mission::lock(db, mission_id) else {
         return (Stopped::Unknown, None);
     };
-    if !["approved", "running"].contains(&mission.status.as_str()) {
+    if !mission.status.goes_on() {
         return (Stopped::Already(mission.status), None);
     }
     match why {
@@ -123,6 +125,5 @@ pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
             *deltas.entry(shard).or_default() -= 1;
         }
     }
-    let counted = deltas.iter().filter_map(|(shard, delta)| counts::add(db, mission_id, *shard, *delta, false));
-    counted.fold(false, |nothing, count| nothing | (count.active == 0))
+    counts::add_all(db, mission_id, &deltas)
 }

@@ -1,46 +1,50 @@
 //! A mission as text that Mermaid or Graphviz draws.
 
+use super::status::{Required, ShownStatus};
 use std::fmt::Write;
 
 pub struct Node {
     pub name: String,
     pub kind: String,
-    pub status: String,
+    pub status: ShownStatus,
 }
 
 /// From one node to another, by their numbers; `required` is how the first must end.
 pub struct Edge {
     pub from: usize,
     pub to: usize,
-    pub required: String,
+    pub required: Required,
 }
 
-/// Each status with the colours that stand for it.
-const COLOURS: [(&str, &str, &str); 7] = [
-    ("waiting", "#f4f4f4", "#888888"),
-    ("queued", "#fff4cc", "#b38600"),
-    ("running", "#d6e9ff", "#1f6fbf"),
-    ("succeeded", "#d9f2d9", "#2e7d32"),
-    ("failed", "#fbd9d9", "#b71c1c"),
-    ("skipped", "#ececec", "#9e9e9e"),
-    ("cancelled", "#e6dff2", "#5e35b1"),
-];
+/// The colours that stand for a status: of the area, and of the line around it.
+fn colours(status: ShownStatus) -> (&'static str, &'static str) {
+    match status {
+        ShownStatus::Waiting => ("#f4f4f4", "#888888"),
+        ShownStatus::Queued => ("#fff4cc", "#b38600"),
+        ShownStatus::Running => ("#d6e9ff", "#1f6fbf"),
+        ShownStatus::Succeeded => ("#d9f2d9", "#2e7d32"),
+        ShownStatus::Failed => ("#fbd9d9", "#b71c1c"),
+        ShownStatus::Skipped => ("#ececec", "#9e9e9e"),
+        ShownStatus::Cancelled => ("#e6dff2", "#5e35b1"),
+    }
+}
 
 pub fn mermaid(title: &str, nodes: &[Node], edges: &[Edge]) -> String {
     let mut text = format!("---\ntitle: {}\n---\nflowchart TD\n", serde_json::Value::from(title));
     for (number, node) in nodes.iter().enumerate() {
         let label = format!("{}<br/>{}", mermaid_text(&node.name), mermaid_text(&node.kind));
-        writeln!(text, "    s{number}[\"{label}\"]:::{}", node.status).ok();
+        writeln!(text, "    s{number}[\"{label}\"]:::{}", node.status.name()).ok();
     }
     for edge in edges {
-        match edge.required.as_str() {
-            "succeeded" => writeln!(text, "    s{} --> s{}", edge.from, edge.to),
-            required => writeln!(text, "    s{} -.->|{required}| s{}", edge.from, edge.to),
+        match edge.required {
+            Required::Succeeded => writeln!(text, "    s{} --> s{}", edge.from, edge.to),
+            required => writeln!(text, "    s{} -.->|{}| s{}", edge.from, required.name(), edge.to),
         }
         .ok();
     }
-    for (status, fill, line) in COLOURS {
-        writeln!(text, "    classDef {status} fill:{fill},stroke:{line},color:#222222").ok();
+    for status in ShownStatus::ALL {
+        let (name, (fill, line)) = (status.name(), colours(*status));
+        writeln!(text, "    classDef {name} fill:{fill},stroke:{line},color:#222222").ok();
     }
     text
 }
@@ -61,14 +65,15 @@ fn mermaid_text(text: &str) -> String {
 pub fn graphviz(title: &str, nodes: &[Node], edges: &[Edge]) -> String {
     let mut text = format!("digraph mission {{\n    label={};\n    node [shape=box, style=filled];\n", dot_text(title));
     for (number, node) in nodes.iter().enumerate() {
-        let (_, fill, line) = COLOURS.iter().find(|(status, ..)| *status == node.status).unwrap_or(&COLOURS[0]);
-        let label = dot_text(&format!("{}\n{}\n{}", node.name, node.kind, node.status));
+        let (fill, line) = colours(node.status);
+        let label = dot_text(&format!("{}\n{}\n{}", node.name, node.kind, node.status.name()));
         writeln!(text, "    s{number} [label={label}, fillcolor=\"{fill}\", color=\"{line}\"];").ok();
     }
     for edge in edges {
-        match edge.required.as_str() {
-            "succeeded" => writeln!(text, "    s{} -> s{};", edge.from, edge.to),
-            required => writeln!(text, "    s{} -> s{} [label=\"{required}\", style=dashed];", edge.from, edge.to),
+        let (from, to) = (edge.from, edge.to);
+        match edge.required {
+            Required::Succeeded => writeln!(text, "    s{from} -> s{to};"),
+            required => writeln!(text, "    s{from} -> s{to} [label=\"{}\", style=dashed];", required.name()),
         }
         .ok();
     }
@@ -85,9 +90,10 @@ mod tests {
     use super::*;
 
     fn drawn(draw: fn(&str, &[Node], &[Edge]) -> String, name: &str) -> String {
-        let node = |name: &str, status: &str| Node { name: name.into(), kind: "k".into(), status: status.into() };
-        let edge = |from, to, required: &str| Edge { from, to, required: required.into() };
-        draw("t", &[node(name, "succeeded"), node("b", "running")], &[edge(0, 1, "succeeded"), edge(0, 1, "failed")])
+        let node = |name: &str, status| Node { name: name.into(), kind: "k".into(), status };
+        let nodes = [node(name, ShownStatus::Succeeded), node("b", ShownStatus::Running)];
+        let edges = [Required::Succeeded, Required::Failed].map(|required| Edge { from: 0, to: 1, required });
+        draw("t", &nodes, &edges)
     }
 
     #[test]

@@ -27,11 +27,6 @@ pub fn decide(need: i32, met: i32, pending: i32) -> Decision {
     }
 }
 
-/// Whether a step that ended so is what a step behind it asks for.
-pub fn meets(required: &str, status: &str) -> bool {
-    required == "ended" || required == status
-}
-
 /// Steps whose counters have to change, the first level first.
 #[derive(Debug)]
 pub struct Work<K> {

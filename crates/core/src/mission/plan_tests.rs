@@ -1,12 +1,11 @@
 //! Random missions with random ends, against an interpreter that looks at everything again after every end.
 
-use super::plan::{Decision, Work, anew, decide, meets};
+use super::plan::{Decision, Work, anew, decide};
+use super::status::{Required, StepStatus};
 use super::template::{Parent, Step, Template};
 use crate::jsonb::Item;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-
-const REQUIRED: [&str; 4] = ["succeeded", "failed", "skipped", "ended"];
 
 /// Steps that wait for some of those before them, so that there is no cycle.
 fn template(shape: &[(u64, u8, u8)]) -> Template<'static> {
@@ -14,7 +13,7 @@ fn template(shape: &[(u64, u8, u8)]) -> Template<'static> {
     for (number, (before, required, join)) in shape.iter().enumerate() {
         let chosen = (0..number.min(60)).filter(|bit| before >> bit & 1 == 1);
         let parents: Vec<Parent> = chosen
-            .map(|bit| Parent { step: number - 1 - bit, required: REQUIRED[(*required as usize + bit) % 4] })
+            .map(|bit| Parent { step: number - 1 - bit, required: Required::ALL[(*required as usize + bit) % 4] })
             .collect();
         let level = parents.iter().map(|parent| steps[parent.step].level + 1).max().unwrap_or(0);
         let need = if parents.is_empty() { 0 } else { 1 + i32::from(*join) % parents.len() as i32 };
@@ -28,8 +27,8 @@ fn template(shape: &[(u64, u8, u8)]) -> Template<'static> {
 /// The counters, as the extension keeps them in rows.
 struct Run<'t> {
     template: &'t Template<'static>,
-    behind: Vec<Vec<(usize, &'static str)>>,
-    status: Vec<Option<&'static str>>,
+    behind: Vec<Vec<(usize, Required)>>,
+    status: Vec<Option<StepStatus>>,
     counters: Vec<(i32, i32)>,
     begun: Vec<usize>,
     /// Levels in the order in which they were locked, for each end.
@@ -48,11 +47,11 @@ impl<'t> Run<'t> {
     }
 
     /// Several steps that were begun end in one transaction.
-    fn end(&mut self, ended: &[(usize, &'static str)]) {
+    fn end(&mut self, ended: &[(usize, StepStatus)]) {
         let mut work = Work::default();
         self.levels.clear();
         for (step, status) in ended {
-            self.note(*step, status, &mut work);
+            self.note(*step, *status, &mut work);
         }
         while let Some(steps) = work.next_level() {
             self.levels.push(self.template.steps[steps[0].0].level);
@@ -64,23 +63,23 @@ impl<'t> Run<'t> {
                 self.counters[step].1 -= over;
                 match decide(self.template.steps[step].need, self.counters[step].0, self.counters[step].1) {
                     Decision::Begin => self.begun.push(step),
-                    Decision::Skip => self.note(step, "skipped", &mut work),
+                    Decision::Skip => self.note(step, StepStatus::Skipped, &mut work),
                     Decision::Wait => {}
                 }
             }
         }
     }
 
-    fn note(&mut self, step: usize, status: &'static str, work: &mut Work<usize>) {
+    fn note(&mut self, step: usize, status: StepStatus, work: &mut Work<usize>) {
         assert!(self.status[step].replace(status).is_none(), "{step} ended twice");
         for (child, required) in &self.behind[step] {
-            work.add(self.template.steps[*child].level, *child, meets(required, status));
+            work.add(self.template.steps[*child].level, *child, required.is_met_by(status));
         }
     }
 }
 
 /// What every step becomes, found by looking at all of them until nothing changes.
-fn naive(template: &Template<'_>, status: &mut [Option<&'static str>], begun: &mut BTreeSet<usize>) {
+fn naive(template: &Template<'_>, status: &mut [Option<StepStatus>], begun: &mut BTreeSet<usize>) {
     loop {
         let before = (status.to_vec(), begun.clone());
         for (number, step) in template.steps.iter().enumerate() {
@@ -88,12 +87,12 @@ fn naive(template: &Template<'_>, status: &mut [Option<&'static str>], begun: &m
                 continue;
             }
             let met =
-                step.parents.iter().filter(|p| status[p.step].is_some_and(|s| meets(p.required, s))).count() as i32;
+                step.parents.iter().filter(|p| status[p.step].is_some_and(|s| p.required.is_met_by(s))).count() as i32;
             let open = step.parents.iter().filter(|p| status[p.step].is_none()).count() as i32;
             if met >= step.need {
                 begun.insert(number);
             } else if met + open < step.need {
-                status[number] = Some("skipped");
+                status[number] = Some(StepStatus::Skipped);
             }
         }
         if before == (status.to_vec(), begun.clone()) {
@@ -125,11 +124,11 @@ proptest! {
             let first = pick.index(open.len());
             open.rotate_left(first);
             open.truncate(together);
-            let word = if well { "succeeded" } else { "failed" };
-            let ended: Vec<(usize, &'static str)> = open.into_iter().map(|step| (step, word)).collect();
+            let end = if well { StepStatus::Succeeded } else { StepStatus::Failed };
+            let ended: Vec<(usize, StepStatus)> = open.into_iter().map(|step| (step, end)).collect();
             run.end(&ended);
             prop_assert!(run.levels.is_sorted(), "levels are locked in order: {:?}", run.levels);
-            ended.iter().for_each(|(step, word)| status[*step] = Some(*word));
+            ended.iter().for_each(|(step, end)| status[*step] = Some(*end));
             naive(&template, &mut status, &mut begun);
         }
         // 200 ends are more than there are steps.

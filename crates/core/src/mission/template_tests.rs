@@ -69,7 +69,10 @@ fn a_step_is_read_with_all_it_may_say() {
     assert_eq!((spec.items_needed, spec.max_attempts, spec.priority), (Some(1), Some(3), Some(7)));
     let kept = spec.to_jsonb().unwrap();
     assert_eq!(Spec::from_jsonb(Container::new(&kept).item()), *spec);
-    assert_eq!((oops.need, oops.parents[0].step, oops.parents[0].required), (1, 1, "failed"));
+    assert_eq!(
+        (oops.need, oops.parents[0].step, oops.parents[0].required),
+        (1, 1, crate::mission::status::Required::Failed)
+    );
     assert_eq!(sub.kind, "mission");
     read(json!({"steps": [{"kind": "k", "when": "$.input.go == true", "params": {"a": {"$from": "$.input.a"}}}]}));
     assert_eq!((template.mode, template.timeout_seconds), ("compensate_then_stop", Some(60.0)));

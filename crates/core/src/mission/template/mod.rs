@@ -14,6 +14,7 @@ pub use spec::Spec;
 
 use crate::Refusal;
 use crate::jsonb::Item;
+use crate::mission::status::Required;
 
 /// Steps of one template, those of missions inside it included.
 pub const MOST_STEPS: usize = 20_000;
@@ -26,7 +27,6 @@ pub const MOST_ITEMS: usize = 10_000;
 pub const LONGEST_NAME: usize = 200;
 /// The name under which steps read what the mission was started with.
 pub const INPUT: &str = "input";
-pub const REQUIRED: [&str; 4] = ["succeeded", "failed", "skipped", "ended"];
 pub const MODES: [&str; 2] = ["graceful", "compensate_then_stop"];
 
 /// What only the server knows.
@@ -51,7 +51,8 @@ pub struct Template<'a> {
 pub struct Parent {
     /// Its number in the template.
     pub step: usize,
-    pub required: &'static str,
+    /// How it must end.
+    pub required: Required,
 }
 
 #[derive(Clone, Debug)]

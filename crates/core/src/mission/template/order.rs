@@ -4,6 +4,7 @@ use super::step::Branch;
 use super::{Parent, Step};
 use crate::Refusal;
 use crate::error::shown;
+use crate::mission::status::Required;
 use crate::reader::Reader;
 
 /// A step to which a failure leads waits for the failures that lead to it, for one of them.
@@ -16,7 +17,7 @@ pub fn add_branches(steps: &mut [Step<'_>], branches: Vec<Branch>) -> Result<(),
                 "A step to which a failure leads has no depends_on. Or use on_failure \"continue\", and depends_on with the status failed.",
             ));
         }
-        steps[to].parents.push(Parent { step: from, required: "failed" });
+        steps[to].parents.push(Parent { step: from, required: Required::Failed });
         steps[to].need = 1;
     }
     Ok(())

@@ -1,11 +1,12 @@
 //! Reading one step.
 
 use super::read;
-use super::{INPUT, Outside, Parent, REQUIRED, Spec, Step};
+use super::{INPUT, Outside, Parent, Spec, Step};
 use crate::Refusal;
 use crate::error::shown;
 use crate::input;
 use crate::jsonb;
+use crate::mission::status::Required;
 use crate::mission::{params, path};
 use crate::reader::{Member, Reader};
 use std::collections::{BTreeSet, HashMap};
@@ -212,7 +213,7 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
         let example = "For example: [\"draft\"], or [{\"step\": \"draft\", \"status\": \"failed\"}].";
         let Some(at) = self.at.member("depends_on").hint(example).reader() else {
             let before = self.number.checked_sub(1).filter(|_| self.sequential);
-            return Ok(before.map(|step| Parent { step, required: "succeeded" }).into_iter().collect());
+            return Ok(before.map(|step| Parent { step, required: Required::Succeeded }).into_iter().collect());
         };
         if self.sequential {
             return Err(at.refuse(
@@ -277,14 +278,15 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
 }
 
 /// The step that an entry of depends_on names, and how it must end.
-fn dependency<'a>(at: &Reader<'a>) -> Result<(&'a str, &'static str), Refusal> {
+fn dependency<'a>(at: &Reader<'a>) -> Result<(&'a str, Required), Refusal> {
     if at.is_text() {
-        return Ok((at.text()?, "succeeded"));
+        return Ok((at.text()?, Required::Succeeded));
     }
     at.object(&["step", "status"])?;
     let step = at.member("step").text()?;
     let step = step.ok_or_else(|| at.refuse("no step is named", "For example: {\"step\": \"draft\"}."))?;
-    Ok((step, at.member("status").word(&REQUIRED)?.unwrap_or("succeeded")))
+    let status = at.member("status").word(Required::NAMES)?;
+    Ok((step, status.and_then(Required::parse).unwrap_or(Required::Succeeded)))
 }
 
 fn join(at: Member<'_>) -> Result<Join, Refusal> {

@@ -1,0 +1,229 @@
+//! One mission in one transaction: what follows from steps that have ended, or may begin.
+//!
+//! `Run` goes through the steps behind them level by level. It ends those that can no longer begin, prepares the others,
+//! counts, and then begins them, or ends the mission. Lock order: steps by level and id, the rows of `mission_count` by
+//! number, the row of the mission.
+
+use super::ended::{EndedStep, StepEnd};
+use super::prepare::{self, Candidate, Prepared, Work as Made};
+use super::rows::mission_edge;
+use super::{begin, counts, finalize, stop};
+use crate::base::clock::{Micros, timestamp};
+use crate::base::ids::new_ids;
+use crate::db::{Db, statements};
+use crate::json::Jsonb;
+use crate::queue::rules::Rulebook;
+use crate::table::{Moment, Scan, Table};
+use agentq_core::mission::plan::{self, Decision, Work};
+use agentq_core::mission::status::{CountState, Required, StepStatus};
+use pgrx::Uuid;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+statements!("run.sql": STEP_BUMP, STEP_DONE, STEPS_HOLD);
+
+/// A mission, with what this transaction has found out about it so far.
+pub struct Run<'a> {
+    pub db: &'a Db,
+    pub mission_id: Uuid,
+    pub depth: i32,
+    pub now: Micros,
+    pub rules: Rc<Rulebook>,
+    /// Steps whose counters have to change, because a step before them has ended.
+    work: Work<[u8; 16]>,
+    /// By how much each row of the counts changes.
+    deltas: BTreeMap<i32, i32>,
+    /// Steps that begin if the mission goes on.
+    starts: Vec<(Candidate, Prepared)>,
+    /// The step whose failure ends the mission, and its error.
+    failing: Option<(String, String)>,
+    /// Whether this transaction has stopped the mission. It holds the counts then, and must not lock a step that waits.
+    is_stopped: bool,
+    /// The row of the counts in which the steps that begin here are counted first.
+    shard: i32,
+    /// How many such rows there are, once somebody has asked.
+    shards: Option<i32>,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(db: &'a Db, mission_id: Uuid, depth: i32, now: Micros) -> Run<'a> {
+        let rules = Rulebook::current();
+        let (work, deltas, starts, failing) = Default::default();
+        Run {
+            db,
+            mission_id,
+            depth,
+            now,
+            rules,
+            work,
+            deltas,
+            starts,
+            failing,
+            is_stopped: false,
+            shard: 0,
+            shards: None,
+        }
+    }
+
+    /// Steps of the mission have ended. `is_stopped`: this transaction has stopped the mission. Returns the steps of other
+    /// missions that end with it.
+    pub fn steps_ended(mut self, ended: Vec<EndedStep>, is_stopped: bool) -> Vec<StepEnd> {
+        self.is_stopped = is_stopped;
+        self.shard = ended.first().map_or(0, |step| step.shard);
+        for step in ended {
+            *self.deltas.entry(step.shard).or_default() -= 1;
+            self.step_ended(step);
+        }
+        self.go(Vec::new())
+    }
+
+    /// The mission begins, or its pause is over: these steps have been decided on. Returns the steps of other missions that
+    /// end with it.
+    pub fn take_up(self, decided: Vec<(Candidate, Decision)>) -> Vec<StepEnd> {
+        self.go(decided)
+    }
+
+    fn go(mut self, decided: Vec<(Candidate, Decision)>) -> Vec<StepEnd> {
+        self.decided(decided);
+        while self.failing.is_none()
+            && let Some(level) = self.work.next_level()
+        {
+            pgrx::check_for_interrupts!();
+            let decided = self.bump(&level);
+            self.decided(decided);
+        }
+        self.settle()
+    }
+
+    /// Tells of a step that has ended, and notes who waits for it.
+    fn step_ended(&mut self, ended: EndedStep) {
+        ended.tell(self.db, &self.rules, self.mission_id, self.now);
+        if ended.status.is_failure() && ended.fails_mission && self.failing.is_none() {
+            self.failing = Some((ended.name, ended.error.unwrap_or_default()));
+        }
+        if ended.children == 0 || self.is_stopped {
+            return;
+        }
+        let (edges, moment) = (Table::open(&mission_edge::TABLE), Moment::now());
+        let mut edge = Scan::by_id(&edges, &moment, c"mission_edge_pkey", ended.id);
+        while edge.next() {
+            let required = str::from_utf8(edge.bytes(mission_edge::required)).ok().and_then(Required::parse);
+            let is_met = required.expect("the schema keeps other words out").is_met_by(ended.status);
+            let child = edge.id(mission_edge::child_id);
+            self.work.add(edge.int(mission_edge::child_level), *child.as_bytes(), is_met);
+        }
+    }
+
+    /// Counts for the steps of one level what has ended before them, and decides on each.
+    fn bump(&mut self, level: &[([u8; 16], i32, i32)]) -> Vec<(Candidate, Decision)> {
+        let shards = if level.len() + self.starts.len() > 1 { self.shards() } else { 1 };
+        let mut shard = self.shard + self.starts.len() as i32;
+        let mut decided = Vec::new();
+        // One by one, by id: a statement for all of them joins, and its plan may be one for a small table.
+        for ((id, ended, met), job) in level.iter().zip(new_ids()) {
+            let step = Uuid::from_bytes(*id);
+            let (counted_in, at) = (shard % shards.max(self.shard + 1), timestamp(self.now));
+            // Most begin: they are written as begun at once, with the job that they get.
+            let args = [step.into(), (*ended).into(), (*met).into(), job.into(), at.into(), counted_in.into()];
+            let row = self.db.run(&STEP_BUMP, &args);
+            if row.is_empty() {
+                continue;
+            }
+            let decision = plan::decide(row.must("need"), row.must("met"), row.must("pending"));
+            if decision != Decision::Wait {
+                decided.push((Candidate::read(&row), decision));
+                shard += 1;
+            }
+        }
+        decided
+    }
+
+    /// Prepares what is to begin, and ends what is not.
+    fn decided(&mut self, decided: Vec<(Candidate, Decision)>) {
+        let (begin, skip): (Vec<_>, Vec<_>) =
+            decided.into_iter().partition(|(_, decision)| *decision == Decision::Begin);
+        let unreachable = "a step before it did not end as it asks";
+        let mut skipped: Vec<(Candidate, &str)> = skip.into_iter().map(|(step, _)| (step, unreachable)).collect();
+        let begin = begin.into_iter().map(|(step, _)| step).collect();
+        for (step, made) in prepare::all(self.db, &self.rules, self.mission_id, begin) {
+            match made {
+                Made::Begin(prepared) => self.starts.push((step, prepared)),
+                Made::Skip => skipped.push((step, "its condition is not met")),
+                Made::Done(result) => self.done(step, StepStatus::Succeeded, Some(result), None),
+                Made::Broken(error) => self.done(step, StepStatus::Failed, None, Some(error)),
+            }
+        }
+        for (step, why) in skipped {
+            self.done(step, StepStatus::Skipped, None, Some(why.to_owned()));
+        }
+    }
+
+    /// Ends a step that never became a job.
+    fn done(&mut self, step: Candidate, status: StepStatus, result: Option<Jsonb>, error: Option<String>) {
+        let args =
+            [step.id.into(), status.name().into(), result.into(), error.as_deref().into(), timestamp(self.now).into()];
+        self.db.run(&STEP_DONE, &args);
+        self.step_ended(EndedStep::of(step, status, result, error));
+    }
+
+    /// Counts, begins what may begin, and ends the mission if nothing is left.
+    fn settle(mut self) -> Vec<StepEnd> {
+        if self.failing.is_some() {
+            self.put_back(None);
+            self.starts.clear();
+            for shard in 0..self.shards() {
+                self.deltas.entry(shard).or_default();
+            }
+        }
+        for (step, _) in &self.starts {
+            *self.deltas.entry(step.shard).or_default() += 1;
+        }
+        if self.deltas.is_empty() {
+            self.deltas.insert(self.shard, 0);
+        }
+        let mut is_nothing = false;
+        let mut state = CountState::Running;
+        for (shard, delta) in &self.deltas {
+            // A mission without counts has ended, and so has everything in it.
+            let Some(count) = counts::add(self.db, self.mission_id, *shard, *delta, self.failing.is_some()) else {
+                return Vec::new();
+            };
+            is_nothing |= count.active == 0;
+            state = count.state;
+        }
+        let mut up = Vec::new();
+        if let Some((step, error)) = &self.failing {
+            is_nothing |= stop::fail(self.db, self.mission_id, step, error, self.now);
+        } else if state == CountState::Running {
+            let starts = std::mem::take(&mut self.starts);
+            up = begin::all(&self, starts);
+        } else if !self.starts.is_empty() {
+            is_nothing |= self.hold(state);
+        }
+        if is_nothing {
+            up.extend(finalize::finalize(self.db, self.mission_id, self.now));
+        }
+        up
+    }
+
+    /// Makes the steps wait again that were about to begin. `held_at`: since when a pause holds them back.
+    fn put_back(&self, held_at: Option<Micros>) {
+        let ids: Vec<Uuid> = self.starts.iter().map(|(step, _)| step.id).collect();
+        if !ids.is_empty() {
+            self.db.run(&STEPS_HOLD, &[ids.into(), held_at.map(timestamp).into()]);
+        }
+    }
+
+    /// Over how many rows this mission is counted.
+    fn shards(&mut self) -> i32 {
+        *self.shards.get_or_insert_with(|| counts::latest(self.mission_id).len().max(1) as i32)
+    }
+
+    /// Keeps what was to begin from beginning: the mission is paused, or about to end. True: a count has come to nothing.
+    fn hold(&self, state: CountState) -> bool {
+        let mut undo: BTreeMap<i32, i32> = BTreeMap::new();
+        self.starts.iter().for_each(|(step, _)| *undo.entry(step.shard).or_default() -= 1);
+        self.put_back((state == CountState::Paused).then_some(self.now));
+        counts::add_all(self.db, self.mission_id, &undo)
+    }
+}
