@@ -37,7 +37,7 @@ impl Lane {
         }
     }
 
-    /// The lanes of jobs that stand in one of these lines, which have these names.
+    /// The lanes of the jobs that stand in the lines with these names.
     pub fn in_lines(lanes: &[Lane], names: &[String]) -> Vec<Lane> {
         let of = |lane: &Lane, name: &String| Lane { line: Some(Line::parse(name)), group: None, ..lane.clone() };
         lanes.iter().flat_map(|lane| names.iter().map(move |name| of(lane, name))).collect()
@@ -116,8 +116,8 @@ enum Reach {
     Ids(u128),
 }
 
-/// How many times the distance between the last two jobs that a session has taken from a lane a scan reaches ahead, in
-/// time or in ids.
+/// How far a scan reaches ahead, in time and in ids: a multiple of the distance between the last two jobs that this
+/// session has taken from the lane.
 const REACH: Micros = 8;
 const REACH_IDS: u128 = 4;
 
@@ -176,7 +176,7 @@ pub struct Cursor<'a> {
     ready: &'a Table,
     moment: &'a Moment,
     parts: Vec<Part>,
-    /// The tag of a lane from which one job is wanted.
+    /// The lane's tag, if no more than one job is wanted.
     single: Option<u64>,
     scan: Option<Scan<'a>>,
 }

@@ -20,7 +20,7 @@ use pgrx::prelude::*;
 /// What becomes of a job that was taken.
 enum Fate {
     Held(Row, Claimed),
-    /// It has missed its deadline, and is to be given up.
+    /// It has missed its deadline: the claim gives it up.
     Late(Uuid, Missed),
     /// It has to wait in this line.
     Waits(Place),
@@ -41,7 +41,7 @@ impl Search<'_> {
         if taken.is_empty() {
             return round;
         }
-        // Asked for only now: another's attempt at the same job may have ended since this call began.
+        // The clock is read only now: another's attempt at the same job may have ended since this call began.
         let picked_at = clock::now();
         let jobs = Table::open(&job::TABLE);
         let mut body: Option<Scan<'_>> = None;
@@ -96,7 +96,8 @@ impl Search<'_> {
         let id = taken.place.job_id;
         if !body.next() {
             if has_fixed_snapshot() {
-                // Put there by this transaction, behind a job that has finished, and enqueued since its snapshot.
+                // This transaction has put it there, behind a job that has finished, and somebody has enqueued it since
+                // the snapshot.
                 round.put_aside = true;
                 self.unseen.push((taken.place, taken.keyed));
             } else {
