@@ -47,9 +47,9 @@ struct Acking<'a> {
     done: Table,
     /// Jobs that were at the head of their ordering key, with queue and key.
     heads: RefCell<Vec<(i32, String, Uuid)>>,
-    /// What was used of budgets.
+    /// Rows that say what was used of budgets.
     spent: RefCell<Vec<Row>>,
-    /// Jobs of whose end someone is to be told, and whom.
+    /// Which hook is to be told of which end.
     told: RefCell<Vec<(String, hooks::Ended)>>,
 }
 
@@ -186,7 +186,8 @@ impl<'a> Acking<'a> {
         Acking { owner, now: clock::now(), leases, done, heads, spent, told }
     }
 
-    /// Ends jobs that this owner, and where given this token, holds. False: it does not.
+    /// Ends those of the jobs that this owner (and, where given, this token) holds. Says of each whether it has ended
+    /// it.
     fn end_all(&self, acks: &[Ack]) -> Vec<bool> {
         let ended = self.end_each(acks);
         let held = ended.iter().map(Option::is_some).collect();
@@ -200,7 +201,8 @@ impl<'a> Acking<'a> {
         held
     }
 
-    /// Takes the leases of these jobs away from their holder; what is left is to write these rows.
+    /// Takes the leases of these jobs away from their holder. Returns the rows of the finished jobs, which the caller
+    /// has to write. None: this owner does not hold the job.
     fn end_each(&self, acks: &[Ack]) -> Vec<Option<Row>> {
         let Some(first) = acks.first() else { return Vec::new() };
         let moment = Moment::now();
@@ -219,7 +221,7 @@ impl<'a> Acking<'a> {
         acks.iter().enumerate().map(end).collect()
     }
 
-    /// A holder that extends the lease meanwhile, or another that ends it, was waited for: it is looked at anew.
+    /// Looks at a lease anew, which another session has extended or ended while this one waited for it.
     fn end_changed(&self, ack: &Ack) -> Option<Row> {
         for _ in 0..100 {
             if has_fixed_snapshot() {
@@ -277,7 +279,8 @@ impl<'a> Acking<'a> {
     }
 }
 
-/// Lets go of the job's idempotency key; says with which ordering key it has to do, and who is to be told, if any.
+/// Frees the job's idempotency key. Returns its queue, ordering key and id, if it has such a key, and the hook that is
+/// to be told of its end, if any.
 fn free_key(job_id: Uuid, moment: &Moment) -> (Option<(i32, String, Uuid)>, Option<String>) {
     let jobs = Table::open(&job::TABLE);
     let mut body = Scan::by_id(&jobs, moment, c"job_pkey", job_id);

@@ -101,7 +101,7 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
 fn end(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
     match (settle::seize(db, job_id), missed) {
         (Seized::Resting(_), _) | (Seized::Held(_), Missed::Finish(_)) => give_up(db, job_id, missed, now),
-        // Claimed since it was looked at, and so in time after all; or over.
+        // It was claimed meanwhile, and so begun in time after all; or it is over.
         (Seized::Held(_), Missed::Start(_)) | (Seized::Finished(_), _) => {}
     }
 }

@@ -120,7 +120,7 @@ pub fn verdict(rules: &Rulebook, job: &NewJob<'_>, new: i64) -> Verdict {
             bounded.push(key);
         }
     }
-    // Let in, and so counted, under every one of them.
+    // The job is let in, and so counts under every one of them.
     for key in &bounded {
         pending(key, now, new);
     }
