@@ -1,5 +1,5 @@
-//! SQL: the way to the server's SQL interface that all rooms use. The engine's SQL workers and a governance hook also run
-//! SQL that users wrote; they do so themselves, with rights of their own.
+//! SQL: the way to the server's SQL interface that all rooms use. The engine's SQL workers and a governance hook also
+//! run SQL that users wrote; they do so themselves, with the rights of the role that is meant for it.
 
 #![allow(unsafe_code, reason = "kept plans with planning options are not in the safe interface")]
 

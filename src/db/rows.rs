@@ -13,7 +13,7 @@ pub struct Rows {
     current: usize,
 }
 
-/// Where a column is, as the plan remembers it: the name is known again by the place where it stands in the library.
+/// The number of a column, as the plan remembers it. The name is known again by its address in the library.
 #[derive(Clone, Copy)]
 pub struct Place {
     name: (*const u8, usize),

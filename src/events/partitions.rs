@@ -28,9 +28,9 @@ use serde_json::json;
 
 statements!("partitions.sql": PARTITIONS, PARTITION_ADD, PARTITION_OIDS, PARTITION_DROP, LOG_OVER, LOG_DROP, REST_END, KEYS_FORGET);
 
-/// Events that are sealed, and keys that are forgotten, in one run.
+/// One run seals at most this many events, and forgets at most this many keys.
 const AT_MOST: i64 = 10_000;
-/// Turns of the sealer before a partition is dropped.
+/// The sealer gets at most this many turns before a partition is dropped.
 const TURNS: usize = 3;
 /// An event of a time that begins within this many microseconds may be written before its partition is there.
 const SOON_US: i64 = 60_000_000;
@@ -152,7 +152,7 @@ fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: M
             raise(
                 PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
                 "events have come in meanwhile",
-                "It is tried again with the next run.",
+                "The next run tries again.",
             )
         }
         db.run(&PARTITION_DROP, &[chain.name().into(), name.as_str().into(), timestamp(to).into()]);

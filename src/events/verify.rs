@@ -1,8 +1,8 @@
 //! Checking the log: whether what happened is still what was written down.
 //!
-//! The log is gone through in its order. Each row must follow the one before it in its chain, and the
-//! event that it speaks of must still have its digest, unless it has been dropped with its partition.
-//! The first thing that is wrong is named.
+//! A check goes through the log in its order. Each row must follow the one before it in its chain, and the event that
+//! it speaks of must still have its digest, unless it has been dropped with its partition. The check names the first
+//! thing that is wrong.
 
 use super::seal::{self, Stand, body, head, unhex};
 use crate::base::clock::Micros;

@@ -20,7 +20,7 @@ pub enum Key<'a> {
 pub enum Bound<'a> {
     /// At the first row that is not before these values.
     From(&'a [Key<'a>]),
-    /// The same, and up to this value of the first of these columns.
+    /// At the first row that is not before these values, and up to this value of the first of these columns.
     Between(&'a [Key<'a>], Key<'a>),
     /// At the first row after this value.
     After(i32),

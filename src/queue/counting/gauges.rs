@@ -63,7 +63,7 @@ pub fn take(
             return Err(number);
         }
     }
-    // The gauge of one of these keys may have been put in the place of another, which had counted nothing yet.
+    // The gauge of one of these keys may have been put in the place of another's, which was idle.
     let is_gone = |demand: &RateDemand<'_>| demand.rate.is_some() && gauges.get(counter(demand.key)).is_none();
     if let Some(number) = demands.iter().position(is_gone) {
         return Err(number);
