@@ -49,8 +49,8 @@ pub struct Page {
     pub more: bool,
 }
 
-/// The next events after a place, at most `limit`. Passes over events whose partition has been dropped, at most `WIDE`
-/// of them in one call.
+/// The next events after a place, at most `limit`. Passes over events whose partition has been dropped, but looks at a
+/// bounded number of rows in one call.
 pub fn read(db: &Db, after_seq: i64, limit: i64) -> Page {
     let page = look(db, after_seq, limit, limit);
     if page.entries.is_empty() && page.more {

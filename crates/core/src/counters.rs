@@ -1,18 +1,19 @@
-//! What is in use of each key, and who waits for it, in a table of fixed size that all sessions share.
+//! How much of each key is in use, and how many jobs stand in its line, in a table of fixed size that all sessions
+//! share.
 //!
-//! A key is that of a limit, of which a job takes one counter; that of a budget, of which it takes an amount; or
-//! the name of a fair line, of which nothing is taken but turns.
+//! A key is that of a limit, of which a job takes one slot; that of a budget, of which it takes an amount; or the name
+//! of a fair line, of which nothing is taken but turns.
 
 use crate::line::{Fair, Line};
 use crate::name::Name;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Places that are looked at for one key. Beyond, the table counts as full.
+/// A look for one key goes over at most this many places. Beyond them, the table counts as full.
 const PROBES: usize = 64;
 /// One job's share of a turn, at a weight of 1.
 pub const TURN: u64 = 1 << 20;
-/// Queues with fair lines, of which it is remembered how far turns have come.
+/// The table remembers how far turns have come for at most this many queues with fair lines.
 const QUEUES: usize = 1_024;
 
 /// A key in a database.
@@ -43,7 +44,7 @@ pub struct CounterDemand<'a> {
 pub struct LineTurn {
     /// How much it has had: who has had least is next.
     pub had: u64,
-    /// Where its next turn begins: what it has missed is not made up for.
+    /// Where its next turn begins. It does not make up for what it has missed.
     pub turn: u64,
     pub group: u32,
     pub line: String,
@@ -61,7 +62,8 @@ pub struct Counters<const N: usize> {
     databases: [u32; N],
     names: [Name; N],
     active: [i64; N],
-    /// For a moment below 0, when one that left is told before it came.
+    /// Jobs that stand in the line. Below 0 for a moment, when the table is told of a job that left before it is told
+    /// that it came.
     blocked: [i32; N],
     /// What the job wanted that was refused last.
     needed: [i64; N],
@@ -217,7 +219,7 @@ impl<const N: usize> Counters<N> {
         Ok(())
     }
 
-    /// False: there is no room for the counter. What has come back is looked at anew by those who wait.
+    /// False: there is no room for the counter. Those who wait look anew at what has come back.
     pub fn add_active(&mut self, counter: CounterKey<'_>, change: i64) -> bool {
         let Some(place) = self.find_or_make(counter) else { return false };
         self.active[place] = self.active[place].saturating_add(change).max(0);
@@ -262,7 +264,7 @@ impl<const N: usize> Counters<N> {
         true
     }
 
-    /// Sets how many jobs wait for a key, or in a fair line, that is not known yet. False: there is no room for the counter.
+    /// Sets how many jobs stand in a line that the table does not know yet. False: there is no room for the counter.
     pub fn restore_blocked(&mut self, counter: CounterKey<'_>, blocked: u32) -> bool {
         let Some(place) = self.find_or_make(counter) else { return false };
         if self.blocked[place] == 0 && blocked > 0 {
@@ -304,8 +306,8 @@ impl<const N: usize> Counters<N> {
         (0..PROBES).map(|step| (first + step) % QUEUES).find(|place| is_it(&self.times[*place]))
     }
 
-    /// How far the turns of a queue have come. Whoever begins to wait, or could not be served for a while, begins
-    /// here, because what it has missed is not made up for. (0 in a queue for which there is no room.)
+    /// How far the turns of a queue have come. Whoever begins to wait, or could not be served for a while, begins here,
+    /// because it does not make up for what it has missed. (0 in a queue for which there is no room.)
     fn time(&self, database: u32, queue: i32) -> u64 {
         self.time_place(database, queue).map_or(0, |place| self.times[place].turn)
     }
@@ -317,7 +319,7 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// Where a fair line begins into which jobs have come: with its group, or with the others.
+    /// Where the turn of a fair line begins when the first jobs come into it: with its group, or with the others.
     fn first_turn(&self, place: usize) -> u64 {
         let (database, queue, group) = (self.databases[place], self.queues[place], self.groups[place]);
         let of_group = self.waiting(database, queue).find(|other| self.groups[*other] == group);
@@ -361,7 +363,8 @@ impl<const N: usize> Counters<N> {
         lines
     }
 
-    /// What those without a fairness key have had; they stand with all the others, or in a line of capabilities.
+    /// How much jobs without a fairness key have had. They are among the ready ones, or in a fair line for what they
+    /// require.
     pub fn had_without_key(&self, database: u32, queue: i32) -> u64 {
         self.find(CounterKey { database, key: &without_key(queue) }).map_or(0, |place| self.turns[place])
     }
@@ -394,7 +397,7 @@ impl<const N: usize> Counters<N> {
         self.pass_time(database, queue, begins + share * jobs.saturating_sub(1));
     }
 
-    /// Those without a fairness key had nothing when their turn came: they are asked again when the others have had
+    /// There was no job without a fairness key when their turn came: they get the next one when the others have had
     /// theirs.
     pub fn passed_over(&mut self, database: u32, queue: i32) {
         let turn = self.turn_without_key(database, queue) + TURN;
