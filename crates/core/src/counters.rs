@@ -64,7 +64,7 @@ pub struct Counters<const N: usize> {
     active: [i64; N],
     /// Jobs that stand in the line. Below 0 for a moment, when the table is told of a job that left before it is told
     /// that it came.
-    blocked: [i32; N],
+    in_line: [i32; N],
     /// What the job wanted that was refused last.
     needed: [i64; N],
     /// Of a fair line: its queue and its group.
@@ -90,7 +90,7 @@ impl<const N: usize> Default for Counters<N> {
             databases: [0; N],
             names: [Name::NONE; N],
             active: [0; N],
-            blocked: [0; N],
+            in_line: [0; N],
             needed: [0; N],
             queues: [0; N],
             groups: [0; N],
@@ -122,7 +122,7 @@ impl<const N: usize> Counters<N> {
             return Some(place);
         }
         let name = Name::new(counter.key)?;
-        let place = Self::places(counter).find(|place| self.active[*place] == 0 && self.blocked[*place] == 0)?;
+        let place = Self::places(counter).find(|place| self.active[*place] == 0 && self.in_line[*place] == 0)?;
         let (queue, group) = Fair::parse(counter.key).map_or((0, 0), |fair| (fair.queue_id, fair.group()));
         (self.databases[place], self.names[place]) = (counter.database, name);
         (self.queues[place], self.groups[place], self.turns[place], self.needed[place]) = (queue, group, 0, 0);
@@ -134,8 +134,8 @@ impl<const N: usize> Counters<N> {
         self.find(counter).map_or(0, |place| self.active[place])
     }
 
-    pub fn blocked(&self, counter: CounterKey<'_>) -> u32 {
-        self.find(counter).map_or(0, |place| self.blocked[place].max(0) as u32)
+    pub fn in_line(&self, counter: CounterKey<'_>) -> u32 {
+        self.find(counter).map_or(0, |place| self.in_line[place].max(0) as u32)
     }
 
     /// Whether there is not enough for the job that was refused last, or for any; `back` is what the one who asks
@@ -165,7 +165,7 @@ impl<const N: usize> Counters<N> {
     /// An amount of a key is free again. True: somebody waits for it.
     pub fn give_back(&mut self, counter: CounterKey<'_>, amount: i64) -> bool {
         self.add_active(counter, -amount);
-        self.find(counter).is_some_and(|place| std::mem::take(&mut self.wanted[place]) || self.blocked[place] > 0)
+        self.find(counter).is_some_and(|place| std::mem::take(&mut self.wanted[place]) || self.in_line[place] > 0)
     }
 
     /// Whether jobs wait for any key, or in any fair line.
@@ -234,7 +234,7 @@ impl<const N: usize> Counters<N> {
         for place in 0..N {
             if self.databases[place] == database
                 && self.active[place] != 0
-                && self.blocked[place] == 0
+                && self.in_line[place] == 0
                 && is_meant(self.names[place].as_str())
             {
                 self.active[place] = 0;
@@ -243,11 +243,11 @@ impl<const N: usize> Counters<N> {
     }
 
     /// False: there is no room for the counter.
-    pub fn add_blocked(&mut self, counter: CounterKey<'_>, change: i32) -> bool {
+    pub fn change_line(&mut self, counter: CounterKey<'_>, change: i32) -> bool {
         let Some(place) = self.find_or_make(counter) else { return false };
-        let before = self.blocked[place] > 0;
-        self.blocked[place] += change;
-        match (before, self.blocked[place] > 0) {
+        let before = self.in_line[place] > 0;
+        self.in_line[place] += change;
+        match (before, self.in_line[place] > 0) {
             (false, true) => {
                 if self.queues[place] != 0 {
                     self.turns[place] = self.first_turn(place);
@@ -265,11 +265,11 @@ impl<const N: usize> Counters<N> {
     }
 
     /// Sets how many jobs stand in a line that the table does not know yet. False: there is no room for the counter.
-    pub fn restore_blocked(&mut self, counter: CounterKey<'_>, blocked: u32) -> bool {
+    pub fn restore_line(&mut self, counter: CounterKey<'_>, in_line: u32) -> bool {
         let Some(place) = self.find_or_make(counter) else { return false };
-        if self.blocked[place] == 0 && blocked > 0 {
+        if self.in_line[place] == 0 && in_line > 0 {
             self.turns[place] = self.time(counter.database, self.queues[place]);
-            self.blocked[place] = blocked as i32;
+            self.in_line[place] = in_line as i32;
             self.begin_waiting(place);
         }
         true
@@ -286,11 +286,11 @@ impl<const N: usize> Counters<N> {
     /// Forgets the counters of a database.
     pub fn clear(&mut self, database: u32) {
         for place in (0..N).filter(|place| self.databases[*place] == database).collect::<Vec<_>>() {
-            if self.blocked[place] > 0 {
+            if self.in_line[place] > 0 {
                 self.end_waiting(place);
             }
             (self.databases[place], self.names[place], self.queues[place]) = (0, Name::NONE, 0);
-            (self.active[place], self.blocked[place]) = (0, 0);
+            (self.active[place], self.in_line[place]) = (0, 0);
         }
         self.times.iter_mut().filter(|time| time.database == database).for_each(|time| *time = Time::default());
     }

@@ -160,7 +160,7 @@ impl<'a> Gates<'a> {
         let waited_for = match &self.counted {
             None => asking::waited_for().unwrap_or_else(|| tables::line_names(false)),
             Some(counted) => {
-                let waits = |(key, count): &(&String, &Count)| count.blocked > 0 && !is_fair(key);
+                let waits = |(key, count): &(&String, &Count)| count.in_line > 0 && !is_fair(key);
                 counted.counts.iter().filter(waits).map(|(key, _)| key.clone()).collect()
             }
         };

@@ -41,7 +41,7 @@ pub fn is_used_up(key: &str, most: i64) -> bool {
 /// How much of this key is in use, and how many jobs stand in its line.
 pub fn counted(key: &str) -> (i64, u32) {
     let (board, counter) = (BOARD.share(), CounterKey { database: my_database(), key });
-    (board.counters.active(counter), board.counters.blocked(counter))
+    (board.counters.active(counter), board.counters.in_line(counter))
 }
 
 /// The keys for which jobs wait. None: there was no room to remember them all.

@@ -95,7 +95,7 @@ pub fn init() {
 pub struct Count {
     pub key: String,
     pub active: i64,
-    pub blocked: u32,
+    pub in_line: u32,
 }
 
 thread_local! {
@@ -185,8 +185,8 @@ impl Board {
         for count in counts.iter().filter(|count| count.active != 0) {
             all &= self.counters.add_active(CounterKey { database: id, key: &count.key }, count.active);
         }
-        for count in counts.iter().filter(|count| count.blocked > 0) {
-            crowded |= !self.counters.restore_blocked(CounterKey { database: id, key: &count.key }, count.blocked);
+        for count in counts.iter().filter(|count| count.in_line > 0) {
+            crowded |= !self.counters.restore_line(CounterKey { database: id, key: &count.key }, count.in_line);
         }
         self.tell_of_fair_lines();
         if !all {
@@ -202,7 +202,7 @@ impl Board {
 
 impl Board {
     pub fn block(&mut self, counter: CounterKey<'_>) {
-        if !self.counters.add_blocked(counter, 1)
+        if !self.counters.change_line(counter, 1)
             && let Some(database) = self.database(counter.database)
         {
             database.crowded = true;

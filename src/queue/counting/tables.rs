@@ -21,9 +21,9 @@ pub fn count() -> Vec<Count> {
     let rules = Rulebook::current();
     let moment = Moment::latest();
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
-    let mut add = |key: String, active: i64, blocked: u32| {
+    let mut add = |key: String, active: i64, in_line: u32| {
         let count = counts.entry(key).or_default();
-        (count.active, count.blocked) = (count.active + active, count.blocked + blocked);
+        (count.active, count.in_line) = (count.active + active, count.in_line + in_line);
     };
     each(&job_lease::TABLE, &moment, |lease| {
         lease.texts(job_lease::limits).into_iter().for_each(|key| add(key, 1, 0));
