@@ -30,7 +30,7 @@ struct Ack {
 }
 
 /// What became of a lease.
-enum Ended {
+enum LeaseEnd {
     /// It is gone; this row is to be written.
     Now(Row),
     /// It is another's, or nobody's.
@@ -213,9 +213,9 @@ impl<'a> Acking<'a> {
                 lease.again(ack.job_id);
             }
             match self.end(ack, &mut lease, &moment) {
-                Ended::Changed => self.end_changed(ack),
-                Ended::Lost => None,
-                Ended::Now(row) => Some(row),
+                LeaseEnd::Changed => self.end_changed(ack),
+                LeaseEnd::Lost => None,
+                LeaseEnd::Now(row) => Some(row),
             }
         };
         acks.iter().enumerate().map(end).collect()
@@ -231,28 +231,28 @@ impl<'a> Acking<'a> {
             let moment = Moment::now();
             let mut lease = Scan::by_id(&self.leases, &moment, c"job_lease_pkey", ack.job_id);
             match self.end(ack, &mut lease, &moment) {
-                Ended::Changed => continue,
-                Ended::Lost => return None,
-                Ended::Now(row) => return Some(row),
+                LeaseEnd::Changed => continue,
+                LeaseEnd::Lost => return None,
+                LeaseEnd::Now(row) => return Some(row),
             }
         }
         run_again(format!("the lease of job {} was changed by another session meanwhile", ack.job_id))
     }
 
     /// Takes the lease that the scan finds away from its holder, if that is who acks.
-    fn end(&self, ack: &Ack, lease: &mut Scan<'_>, moment: &Moment) -> Ended {
+    fn end(&self, ack: &Ack, lease: &mut Scan<'_>, moment: &Moment) -> LeaseEnd {
         if !lease.next()
             || lease.bytes(job_lease::lease_owner) != self.owner.as_bytes()
             || ack.token.is_some_and(|token| token != lease.id(job_lease::lease_token))
         {
-            return Ended::Lost;
+            return LeaseEnd::Lost;
         }
         let (slots, reserved) = (lease.texts(job_lease::limits), lease.texts(job_lease::reserved));
         if !slots.is_empty() || !reserved.is_empty() {
             count_first();
         }
         if self.leases.delete(lease, true) == Deleted::No {
-            return Ended::Changed;
+            return LeaseEnd::Changed;
         }
         limits::free(&slots);
         self.spent.borrow_mut().extend(budgets::settle(&reserved, ack.job_id, self.now));
@@ -261,7 +261,7 @@ impl<'a> Acking<'a> {
             self.heads.borrow_mut().extend(head);
             self.told.borrow_mut().extend(on_end.map(|hook| (hook, hooks::Ended::well(ack.job_id, ack.result))));
         }
-        Ended::Now(self.done(lease, ack))
+        LeaseEnd::Now(self.done(lease, ack))
     }
 
     /// The row of the finished job.
