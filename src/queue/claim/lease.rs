@@ -8,7 +8,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::db;
 use crate::queue::capacity::budgets;
 use crate::queue::capacity::gates::{Demand, Passed};
-use crate::queue::ends::deadlines::{self, Missed};
+use crate::queue::ends::deadlines::{self, MissedDeadline};
 use crate::queue::rows::{job, job_lease, job_line};
 use crate::queue::storage::{Place, marks, order};
 use crate::server::has_fixed_snapshot;
@@ -21,7 +21,7 @@ use pgrx::prelude::*;
 enum Fate {
     Held(Row, Claimed),
     /// It has missed its deadline: the claim gives it up.
-    Late(Uuid, Missed),
+    Late(Uuid, MissedDeadline),
     /// It has to wait in this line.
     Waits(Place),
     /// It was put back, or is not there.
@@ -46,7 +46,7 @@ impl Search<'_> {
         let jobs = Table::open(&job::TABLE);
         let mut body: Option<Scan<'_>> = None;
         let mut rows = Vec::with_capacity(taken.len());
-        let mut late: Vec<(Uuid, Missed)> = Vec::new();
+        let mut late: Vec<(Uuid, MissedDeadline)> = Vec::new();
         let mut waiting: Vec<(Place, bool)> = Vec::new();
         for (lane, taken) in taken {
             let id = taken.place.job_id;
