@@ -149,11 +149,7 @@ fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: M
         let is_over = !is_rest || rest_end(db, chain).is_some_and(|end| end < to);
         if !is_over || seal_up(db) != Some(true) {
             // An error, so that the locks go with it.
-            raise(
-                PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
-                "events have come in meanwhile",
-                "The next run tries again.",
-            )
+            raise(PgSqlErrorCode::ERRCODE_OBJECT_IN_USE, "events have come in meanwhile", "The next run tries again.")
         }
         db.run(&PARTITION_DROP, &[chain.name().into(), name.as_str().into(), timestamp(to).into()]);
     });

@@ -19,7 +19,7 @@ mod write;
 
 pub use all::All;
 pub use names::id;
-pub use read::Reader;
+pub use read::RowReader;
 pub(crate) use row::layout;
 pub use row::{Column, Common, Layout, Row};
 pub use scan::{Bound, Key, Scan};

@@ -60,7 +60,7 @@ fn check_unit(unit: &str) -> Result<&str, Refusal> {
 }
 
 /// What a job is expected to cost, in millionths of each unit.
-pub fn cost_of(body: &table::Reader) -> Vec<(String, i64)> {
+pub fn cost_of(body: &table::RowReader) -> Vec<(String, i64)> {
     let Some(bytes) = body.maybe_bytes(job::cost) else { return Vec::new() };
     let cost = Jsonb::from_container(bytes).parse("cost").unwrap_or_default();
     let amounts = cost.as_object().into_iter().flatten();

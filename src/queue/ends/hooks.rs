@@ -73,7 +73,10 @@ pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
             HOOKS.lock().ok().and_then(|hooks| hooks.iter().find(|(known, _)| *known == name).map(|(_, hook)| *hook));
         match hook {
             Some(hook) => db::connect(|db| hook(db, &ended, now)),
-            None => warning!("job {} names \"{name}\" as the hook to tell of its end, but there is no such hook", ended[0].job_id),
+            None => warning!(
+                "job {} names \"{name}\" as the hook to tell of its end, but there is no such hook",
+                ended[0].job_id
+            ),
         }
     }
 }

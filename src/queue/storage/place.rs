@@ -9,7 +9,7 @@ use crate::db::{Db, Rows, statements};
 use crate::queue::counting::{changes, count_first};
 use crate::queue::rows::{job, job_line, job_ready, job_waiting};
 use crate::server::has_fixed_snapshot;
-use crate::table::{Common, Deleted, Moment, Reader, Row, Scan, Table};
+use crate::table::{Common, Deleted, Moment, Row, RowReader, Scan, Table};
 use agentq_core::line::{Fair, Line};
 use agentq_core::marks::Position;
 use pgrx::Uuid;
@@ -174,7 +174,7 @@ impl Place {
 }
 
 /// The fair line in which a job rests when it may run, if it has one.
-fn fair_line_of(body: &Reader, queue_id: i32) -> Option<Line> {
+fn fair_line_of(body: &RowReader, queue_id: i32) -> Option<Line> {
     let key = body.maybe_bytes(job::fairness_key).map(String::from_utf8_lossy);
     Line::fair(queue_id, &body.texts(job::requires), key.as_deref())
 }

@@ -48,7 +48,9 @@ thread_local!(static MY_PLACE: Cell<Option<usize>> = const { Cell::new(None) });
 
 pub fn init() {
     // SAFETY: the list holds no pointers.
-    pg_shmem_init!(WAIT_LIST = unsafe { AssertPGRXSharedMemory::new(WaitList { waiters: [NOBODY; PLACES], turns: 0 }) });
+    pg_shmem_init!(
+        WAIT_LIST = unsafe { AssertPGRXSharedMemory::new(WaitList { waiters: [NOBODY; PLACES], turns: 0 }) }
+    );
     pg_shmem_init!(COUNT = AtomicU32::new(0));
 }
 
