@@ -170,20 +170,20 @@ fn too_large() -> ! {
 
 /// The text of a moment, as the server writes it in JSON: ISO 8601 in the session's time zone.
 #[derive(Clone, Copy)]
-pub struct Moment([core::ffi::c_char; MOMENT_SIZE]);
+pub struct MomentText([core::ffi::c_char; MOMENT_SIZE]);
 const MOMENT_SIZE: usize = pg_sys::MAXDATELEN as usize + 1;
 
 /// The moments that this session has told last, each with its time zone. The jobs of a batch have theirs in common.
 struct Told {
-    moments: [(Micros, *mut pg_sys::pg_tz, Moment); 4],
+    moments: [(Micros, *mut pg_sys::pg_tz, MomentText); 4],
     next: usize,
 }
 
 thread_local!(static TOLD: RefCell<Told> = const {
-    RefCell::new(Told { moments: [(0, std::ptr::null_mut(), Moment([0; MOMENT_SIZE])); 4], next: 0 })
+    RefCell::new(Told { moments: [(0, std::ptr::null_mut(), MomentText([0; MOMENT_SIZE])); 4], next: 0 })
 });
 
-pub fn moment(at: Micros) -> Moment {
+pub fn moment(at: Micros) -> MomentText {
     let zone = crate::server::time_zone();
     TOLD.with_borrow_mut(|told| {
         if let Some((_, _, text)) = told.moments.iter().find(|(then, there, _)| *then == at && *there == zone) {
@@ -196,8 +196,8 @@ pub fn moment(at: Micros) -> Moment {
     })
 }
 
-fn write_moment(at: Micros) -> Moment {
-    let mut text = Moment([0; MOMENT_SIZE]);
+fn write_moment(at: Micros) -> MomentText {
+    let mut text = MomentText([0; MOMENT_SIZE]);
     // SAFETY: the buffer has the size that the call asks for.
     unsafe {
         let at = pg_sys::Datum::from(at);
@@ -206,7 +206,7 @@ fn write_moment(at: Micros) -> Moment {
     text
 }
 
-impl Moment {
+impl MomentText {
     pub fn item(&self) -> Item<'_> {
         // SAFETY: the server has ended the text with a NUL.
         Item::Text(unsafe { CStr::from_ptr(self.0.as_ptr()) }.to_bytes())

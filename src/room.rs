@@ -43,7 +43,7 @@ pub fn all() -> &'static [&'static Room] {
     ROOMS.get().copied().unwrap_or_default()
 }
 
-/// Something the engine does again and again for a room: each time in a transaction of its own.
+/// Something the engine does again and again for a room, each time in a new transaction.
 ///
 /// ```ignore
 /// pub static CLEAN_NOTES: Chore = Chore {
@@ -69,13 +69,13 @@ pub struct Chore {
 /// When in one turn of the engine a chore runs, so that what one does the next one sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Jobs go on: leases are recovered, what is due becomes ready.
+    /// Chores that let jobs go on: they recover leases, and make ready what is due.
     Work,
-    /// What happened gets its place in the log.
+    /// Chores that give what happened its place in the log.
     Log,
-    /// What happened is answered.
+    /// Chores that answer to what happened.
     React,
-    /// What is over is removed.
+    /// Chores that remove what is over.
     Tidy,
 }
 

@@ -5,4 +5,4 @@ COMMENT ON FUNCTION agentq_internal.fn_config_accepts IS 'Whether a configuratio
 COMMENT ON FUNCTION agentq_internal.fn_config_defaults IS 'Every configuration key with its default.';
 COMMENT ON FUNCTION agentq.fn_config_get IS 'Value in force of a configuration key.';
 COMMENT ON FUNCTION agentq.fn_config_set IS 'Sets a configuration key; an unknown key or a value it does not accept is refused.';
-COMMENT ON FUNCTION agentq_internal.fn_settings_changed IS 'Trigger: makes every session read the settings and queues again.';
+COMMENT ON FUNCTION agentq_internal.fn_settings_changed IS 'Trigger: makes every session read its copy of the table again.';

@@ -23,7 +23,7 @@ CREATE TABLE agentq_internal.event_usual PARTITION OF agentq.event FOR VALUES IN
 CREATE TABLE agentq_internal.event_audit PARTITION OF agentq.event FOR VALUES IN ('audit') PARTITION BY RANGE (event_at);
 CREATE TABLE agentq_internal.event_usual_rest PARTITION OF agentq_internal.event_usual DEFAULT;
 CREATE TABLE agentq_internal.event_audit_rest PARTITION OF agentq_internal.event_audit DEFAULT;
--- Each partition has its indexes of its own. Those of the whole table would be made with every partition
+-- Each partition has its own indexes. Those of the whole table would be made with every partition
 -- that a restored dump attaches, and then be in the way of the ones that the dump brings.
 ALTER TABLE agentq_internal.event_usual_rest ADD CONSTRAINT event_usual_rest_pkey PRIMARY KEY (event_id);
 ALTER TABLE agentq_internal.event_audit_rest ADD CONSTRAINT event_audit_rest_pkey PRIMARY KEY (event_id);
@@ -36,7 +36,7 @@ CREATE INDEX event_audit_rest_at_idx ON agentq_internal.event_audit_rest (event_
 COMMENT ON TABLE agentq.event IS 'What happened. Never changed; whole partitions are dropped when their time is over. event_log has the order.';
 COMMENT ON COLUMN agentq.event.event_id IS 'Time-ordered id.';
 COMMENT ON COLUMN agentq.event.event_at IS 'When it happened.';
-COMMENT ON COLUMN agentq.event.purpose IS 'event, audit or agent_step. An audit is kept for a time of its own.';
+COMMENT ON COLUMN agentq.event.purpose IS 'event, audit or agent_step. How long an audit is kept is set apart from the others.';
 COMMENT ON COLUMN agentq.event.event_kind IS 'What happened, such as executor.stale.';
 COMMENT ON COLUMN agentq.event.subject IS 'What it happened to: the name of an executor, the id of a job.';
 COMMENT ON COLUMN agentq.event.payload IS 'What else is to be known.';

@@ -193,7 +193,7 @@ COMMENT ON TABLE agentq_internal.mission_count IS 'Storage: how many steps of a 
 COMMENT ON COLUMN agentq_internal.mission_count.owner_id IS 'The mission, or the step that works through a list.';
 COMMENT ON COLUMN agentq_internal.mission_count.shard IS 'The number of the row, from 0.';
 COMMENT ON COLUMN agentq_internal.mission_count.active IS 'How many of those counted here are under way.';
-COMMENT ON COLUMN agentq_internal.mission_count.state IS 'running, paused or stopping: whether further steps become jobs. The same in all rows of a mission.';
+COMMENT ON COLUMN agentq_internal.mission_count.state IS 'running, paused or stopping: whether further steps become jobs. All rows of a mission agree on it.';
 
 CREATE VIEW agentq.v_mission_step AS
 SELECT s.step_id,

@@ -116,7 +116,7 @@ CREATE TABLE agentq.action (
 ) WITH (fillfactor = 80);
 CREATE INDEX action_expires_idx ON agentq.action (expires_at);
 COMMENT ON TABLE agentq.action IS 'Actions that must happen once: who does them, and what came of them.';
-COMMENT ON COLUMN agentq.action.action_key IS 'Names the action; the same for everybody who wants the same done.';
+COMMENT ON COLUMN agentq.action.action_key IS 'Names the action: everybody who wants it done gives this key.';
 COMMENT ON COLUMN agentq.action.action_type IS 'What kind of action it is.';
 COMMENT ON COLUMN agentq.action.inputs_hash IS 'SHA-256 of its inputs in canonical form.';
 COMMENT ON COLUMN agentq.action.inputs_keys IS 'The beginning of the hash of each member of the inputs, to say which one changed.';

@@ -3,7 +3,7 @@ COMMENT ON FUNCTION agentq_internal.fn_policy_accepts IS 'Whether a policy may h
 COMMENT ON FUNCTION agentq.fn_policy_set IS 'Sets a policy: a new version, kept for good, and an audit event. A value that does not have the policy''s shape is refused with the path of what is wrong.';
 COMMENT ON FUNCTION agentq.fn_policy_get IS 'A policy in force, or one of its versions. Version 0 is the default of a policy that nobody has set.';
 COMMENT ON FUNCTION agentq.fn_policy_history IS 'The versions of a policy, the newest first: what it said, since when, by whom and why.';
-COMMENT ON FUNCTION agentq.fn_proposal_create IS 'Proposes a mission: gated, and approved at once or left for a person, with the policies that were gone by. The same key is the same proposal.';
+COMMENT ON FUNCTION agentq.fn_proposal_create IS 'Proposes a mission: gated, and approved at once or left for a person, with the policies that decided. A second call with its key answers with the first proposal.';
 COMMENT ON FUNCTION agentq.fn_proposal_gate IS 'What the gate would say of a proposal now: caps per day and source, number of steps, and the policy''s hook. Counts nothing.';
 COMMENT ON FUNCTION agentq.fn_proposal_is_auto_approvable IS 'Whether a proposal needs no person, by the kinds of its steps, its risk and its source.';
 COMMENT ON FUNCTION agentq.fn_template_step_kinds IS 'Every kind of work that a mission template asks for, also in missions within steps.';

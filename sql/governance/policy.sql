@@ -93,7 +93,7 @@ COMMENT ON COLUMN agentq.reaction.event_seq IS 'Its place in the log.';
 COMMENT ON COLUMN agentq.reaction.pattern IS 'Id of the pattern that it fitted.';
 COMMENT ON COLUMN agentq.reaction.status IS 'queued; done: command_id is the proposal; failed or skipped: reason says why. processing is for consumers that work in several steps; agentq itself does not.';
 COMMENT ON COLUMN agentq.reaction.payload IS 'The template, with the event''s values in it, and what is known of the event.';
-COMMENT ON COLUMN agentq.reaction.reason IS 'Why it failed, was skipped, or made no proposal of its own.';
+COMMENT ON COLUMN agentq.reaction.reason IS 'Why it failed, was skipped, or made no new proposal.';
 COMMENT ON COLUMN agentq.reaction.dedupe_key IS 'Of events with the same key only the first has a reaction of this pattern, unless that failed.';
 COMMENT ON COLUMN agentq.reaction.depth IS '1 for an event from outside; one more for an event that the loop itself has caused.';
 COMMENT ON COLUMN agentq.reaction.matrix_version IS 'Version of the policy reaction_matrix that was in force.';

@@ -52,7 +52,7 @@ COMMENT ON COLUMN agentq.retry_policy.delays IS 'The waits of a list, in seconds
 COMMENT ON COLUMN agentq.retry_policy.jitter IS 'Share from 0 to 1 by which a wait may be longer or shorter; NULL: 0.';
 COMMENT ON COLUMN agentq.retry_policy.retryable IS 'The only classes that are tried again; NULL: all that are retryable.';
 COMMENT ON COLUMN agentq.retry_policy.non_retryable IS 'Classes that are not tried again.';
-COMMENT ON COLUMN agentq.retry_policy.requires_idempotency_key IS 'Whether a job without a key of its own is refused.';
+COMMENT ON COLUMN agentq.retry_policy.requires_idempotency_key IS 'Whether a job without an idempotency key is refused.';
 COMMENT ON COLUMN agentq.retry_policy.created_at IS 'When it was made.';
 COMMENT ON COLUMN agentq.retry_policy.updated_at IS 'When it was last changed.';
 

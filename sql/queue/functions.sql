@@ -38,13 +38,13 @@ COMMENT ON FUNCTION agentq.fn_retry_policy_remove IS 'Removes a retry policy.';
 -- Limits, rates and budgets, and who is let in.
 COMMENT ON FUNCTION agentq.fn_limit_set IS 'Sets how many jobs with a key may be held at once, may wait, and may be begun in a time, and its share where jobs take turns; a null takes a limit away. Jobs that are held already count.';
 COMMENT ON FUNCTION agentq.fn_limit_remove IS 'Removes a limit.';
-COMMENT ON FUNCTION agentq.fn_limit_report IS 'Tells what the other side said of a key, such as a provider: nobody before p_retry_at, or p_remaining is left. All workers heed it at once.';
+COMMENT ON FUNCTION agentq.fn_limit_report IS 'Tells what the other side said of a key, such as a provider: that it lets nobody through before p_retry_at, or that p_remaining is left. All workers heed it at once.';
 COMMENT ON FUNCTION agentq.fn_limit_gauge IS 'What is left of the rate of a key, and when it opens for a job of this weight; NULL: nothing is known of it.';
 COMMENT ON FUNCTION agentq.fn_budget_set IS 'Sets what jobs with a key may cost in a period: p_budget has amount, and when_exhausted wait or refuse.';
 COMMENT ON FUNCTION agentq.fn_budget_remove IS 'Removes a budget.';
 COMMENT ON FUNCTION agentq.fn_job_usage IS 'Tells what a held job has really used since its holder last told, by unit, in place of what was reserved.';
-COMMENT ON FUNCTION agentq.fn_admission_check IS 'Whether a job would be let in now: accept, defer with a time to come back, or refuse, with the reason. Enqueues ask the same.';
-COMMENT ON FUNCTION agentq_internal.fn_limit_counted IS 'Slots of a limit in use, as shared memory counts them; NULL: it does not.';
+COMMENT ON FUNCTION agentq.fn_admission_check IS 'Whether a job would be let in now: accept, defer with a time to come back, or refuse, with the reason. Every enqueue asks this, too.';
+COMMENT ON FUNCTION agentq_internal.fn_limit_counted IS 'Slots of a limit in use, as the board in shared memory counts them; NULL: it does not.';
 
 -- Queues and executors.
 COMMENT ON FUNCTION agentq.fn_queue_set IS 'Makes a queue, or changes its defaults.';

@@ -3,7 +3,7 @@
 --
 --   job_ready    may run now; a claim deletes from it and nothing else walks over it
 --   job_waiting  may run later (scheduled, snoozed, retry_waiting); moved to job_ready when due
---   job_line  may run now, but for a limit or an ordering key; or in a lane of its own
+--   job_line     waits for a limit, a budget or an ordering key; or may run now, from a fair line
 --   job_lease    held by a worker
 --   job_done     finished; append-only, with the attempt that succeeded
 --
@@ -53,8 +53,8 @@ COMMENT ON COLUMN agentq_internal.job.job_id IS 'Time-ordered id, so that its in
 COMMENT ON COLUMN agentq_internal.job.queue_id IS 'The queue it belongs to.';
 COMMENT ON COLUMN agentq_internal.job.priority IS 'A smaller number runs first.';
 COMMENT ON COLUMN agentq_internal.job.attempts IS 'Attempts that ended without success.';
-COMMENT ON COLUMN agentq_internal.job.max_attempts IS 'After so many the job ends in the dead letters.';
-COMMENT ON COLUMN agentq_internal.job.scheduled_at IS 'Not to be run before.';
+COMMENT ON COLUMN agentq_internal.job.max_attempts IS 'The job gets at most this many attempts, and then ends in the dead letters.';
+COMMENT ON COLUMN agentq_internal.job.scheduled_at IS 'It does not run before this.';
 COMMENT ON COLUMN agentq_internal.job.created_at IS 'When it was enqueued.';
 COMMENT ON COLUMN agentq_internal.job.updated_at IS 'When this row last changed; NULL: not since it was enqueued.';
 COMMENT ON COLUMN agentq_internal.job.picked_at IS 'When it was last claimed, if it has been given back since.';
@@ -74,7 +74,7 @@ COMMENT ON COLUMN agentq_internal.job.external_effects IS 'Whether it has effect
 COMMENT ON COLUMN agentq_internal.job.parked IS 'Why it waits for a person; NULL: it does not.';
 COMMENT ON COLUMN agentq_internal.job.replay_of IS 'The job of which this one is another run.';
 COMMENT ON COLUMN agentq_internal.job.replay_count IS 'How many runs of the same work came before; NULL: none.';
-COMMENT ON COLUMN agentq_internal.job.limit_keys IS 'Keys of its own by which limits count it.';
+COMMENT ON COLUMN agentq_internal.job.limit_keys IS 'The keys that it was enqueued with, by which limits count it.';
 COMMENT ON COLUMN agentq_internal.job.ordering_key IS 'Jobs of its queue with the same key run one at a time, in order.';
 COMMENT ON COLUMN agentq_internal.job.limit_weights IS 'How much of a rate each of limit_keys takes; NULL: 1.';
 COMMENT ON COLUMN agentq_internal.job.cost IS 'What it is expected to cost, by unit: reserved of budgets while it is held.';
@@ -103,7 +103,7 @@ COMMENT ON COLUMN agentq_internal.job_ready.queue_id IS 'As in job.';
 COMMENT ON COLUMN agentq_internal.job_ready.any_queue_id IS 'The queue again, for claims of any kind.';
 COMMENT ON COLUMN agentq_internal.job_ready.priority IS 'As in job.';
 COMMENT ON COLUMN agentq_internal.job_ready.job_id IS 'The job.';
-COMMENT ON COLUMN agentq_internal.job_ready.keyed IS 'Whether it has an idempotency key of its own.';
+COMMENT ON COLUMN agentq_internal.job_ready.keyed IS 'Whether it was given an idempotency key.';
 COMMENT ON COLUMN agentq_internal.job_ready.job_kind IS 'As in job.';
 
 CREATE TABLE agentq_internal.job_waiting (
@@ -115,9 +115,9 @@ COMMENT ON TABLE agentq_internal.job_waiting IS 'Storage: jobs that may run late
 COMMENT ON COLUMN agentq_internal.job_waiting.scheduled_at IS 'As in job.';
 COMMENT ON COLUMN agentq_internal.job_waiting.job_id IS 'The job.';
 
--- A job goes here when a claim finds it and a limit has no slot for it, so that the next claims do not
--- find it again. A claim takes it from here when there is a slot. Jobs with a fairness key, or that require
--- capabilities, are here instead of in job_ready: one lane for each that takes turns, or that only some may read.
+-- A claim puts a job here when a limit or a budget has nothing left for it, so that the next claims do not find it
+-- again. A claim takes it from here when there is something. Jobs with a fairness key, or that require capabilities,
+-- stand here in fair lines instead of in job_ready: they may run, but take turns, or only some workers may read them.
 CREATE TABLE agentq_internal.job_line (
     scheduled_at timestamptz NOT NULL,
     queue_id     integer NOT NULL,
@@ -131,15 +131,15 @@ CREATE TABLE agentq_internal.job_line (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX job_line_any_idx ON agentq_internal.job_line (line, any_queue_id, priority, scheduled_at, job_id);
 CREATE INDEX job_line_kind_idx ON agentq_internal.job_line (line, queue_id, job_kind, priority, scheduled_at, job_id);
-COMMENT ON TABLE agentq_internal.job_line IS 'Storage: jobs that may run now, but for a limit, or for another job with the same ordering key; and jobs in lanes of their own.';
+COMMENT ON TABLE agentq_internal.job_line IS 'Storage: jobs that stand in a line: for a limit, for a budget, behind another job with their ordering key, or in a fair line, from which they may run now.';
 COMMENT ON COLUMN agentq_internal.job_line.scheduled_at IS 'As in job.';
 COMMENT ON COLUMN agentq_internal.job_line.queue_id IS 'As in job.';
 COMMENT ON COLUMN agentq_internal.job_line.any_queue_id IS 'The queue again, for claims of any kind.';
 COMMENT ON COLUMN agentq_internal.job_line.priority IS 'As in job.';
 COMMENT ON COLUMN agentq_internal.job_line.job_id IS 'The job.';
-COMMENT ON COLUMN agentq_internal.job_line.keyed IS 'Whether it has an idempotency key of its own.';
+COMMENT ON COLUMN agentq_internal.job_line.keyed IS 'Whether it was given an idempotency key.';
 COMMENT ON COLUMN agentq_internal.job_line.job_kind IS 'As in job.';
-COMMENT ON COLUMN agentq_internal.job_line.line IS 'The key of the limit that had no slot, the budget that was exhausted, order:<key> of an ordering key at whose head is another job, or lane:<queue id>|<capabilities>|<fairness key>: nothing blocks it.';
+COMMENT ON COLUMN agentq_internal.job_line.line IS 'The key of the limit that had no slot, the budget that was exhausted, order:<key> of an ordering key at whose head is another job, or fair:<queue id>|<capabilities>|<fairness key> of a job that may run now.';
 
 CREATE TABLE agentq_internal.job_lease (
     job_id        uuid NOT NULL,

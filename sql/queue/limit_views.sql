@@ -26,15 +26,15 @@ FROM (
 LEFT JOIN agentq.limit_rule r ON r.limit_key = agentq_internal.fn_limit_rule_of(k.limit_key)
 CROSS JOIN LATERAL (SELECT agentq_internal.fn_limit_counted(k.limit_key) AS counted) c
 CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.limit_key) AS gauge) g;
-COMMENT ON VIEW agentq.v_limit IS 'Each key of a limit that is in use, or has a rule of its own, with who holds and who waits for its slots.';
+COMMENT ON VIEW agentq.v_limit IS 'Each key of a limit that is in use, or has a rule for it alone, with who holds and who waits for its slots.';
 COMMENT ON COLUMN agentq.v_limit.limit_key IS 'The key.';
 COMMENT ON COLUMN agentq.v_limit.rule IS 'The rule that holds for it; NULL: none any more.';
 COMMENT ON COLUMN agentq.v_limit.max_concurrent IS 'Jobs that may be held at once.';
 COMMENT ON COLUMN agentq.v_limit.max_pending IS 'Jobs that may wait at once.';
 COMMENT ON COLUMN agentq.v_limit.taken_by_hand IS 'Slots that something else than a job holds.';
 COMMENT ON COLUMN agentq.v_limit.active IS 'Leases that hold a slot.';
-COMMENT ON COLUMN agentq.v_limit.blocked IS 'Jobs that were found when all slots were taken, and wait for one.';
-COMMENT ON COLUMN agentq.v_limit.counted IS 'Slots in use as shared memory counts them; NULL: it does not. The same as active, but for claims and acks that are being committed.';
+COMMENT ON COLUMN agentq.v_limit.blocked IS 'Jobs that stand in the line of this key: a claim found them when it had no slot, or no rate, left.';
+COMMENT ON COLUMN agentq.v_limit.counted IS 'Slots in use as the board in shared memory counts them; NULL: it does not. It equals active, but for claims and acks that are being committed.';
 COMMENT ON COLUMN agentq.v_limit.rate IS 'Jobs, or weights of jobs, that may be begun in per_seconds.';
 COMMENT ON COLUMN agentq.v_limit.per_seconds IS 'In how long.';
 COMMENT ON COLUMN agentq.v_limit.rate_left IS 'How much of the rate is left now; NULL: all of it.';
@@ -92,7 +92,7 @@ COMMENT ON COLUMN agentq.v_budget.amount IS 'How much there is in a period.';
 COMMENT ON COLUMN agentq.v_budget.used IS 'What jobs have used.';
 COMMENT ON COLUMN agentq.v_budget.reserved IS 'What jobs that are held are still expected to use.';
 COMMENT ON COLUMN agentq.v_budget.remaining IS 'What is left; below 0 if jobs have used more than they were expected to.';
-COMMENT ON COLUMN agentq.v_budget.waiting IS 'Jobs that were found when not enough was left, and wait.';
+COMMENT ON COLUMN agentq.v_budget.waiting IS 'Jobs that stand in the line of this budget: a claim found them when not enough was left.';
 COMMENT ON COLUMN agentq.v_budget.ends_at IS 'When the next period begins; NULL: never, or it has begun.';
 COMMENT ON COLUMN agentq.v_budget.when_exhausted IS 'wait or refuse.';
 

@@ -77,7 +77,7 @@ CROSS JOIN (
     FROM agentq.job_dead_letter) letters
 CROSS JOIN agentq.fn_vacuum_state() vacuum_
 LEFT JOIN agentq.queue_heartbeat h ON true;
-COMMENT ON VIEW agentq.v_queue_health IS 'One row per executor, fresh, warning or stale, beside the number of jobs in each state, the dead letters that wait, and the gates. With no executor there is one row without a name.';
+COMMENT ON VIEW agentq.v_queue_health IS 'One row per executor, fresh, warning or stale, beside the number of jobs in each state, the dead letters that wait, and the four switches. With no executor there is one row without a name.';
 COMMENT ON COLUMN agentq.v_queue_health.executor_name IS 'Name of the executor.';
 COMMENT ON COLUMN agentq.v_queue_health.executor_kind IS 'What it is.';
 COMMENT ON COLUMN agentq.v_queue_health.last_tick_at IS 'Its last sign of life.';
@@ -182,7 +182,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH place AS (
         SELECT r.job_id, 'ready' AS place FROM agentq_internal.job_ready r
         UNION ALL SELECT w.job_id, 'waiting' FROM agentq_internal.job_waiting w
-        UNION ALL SELECT b.job_id, 'blocked' FROM agentq_internal.job_line b
+        UNION ALL SELECT b.job_id, 'a line' FROM agentq_internal.job_line b
         UNION ALL SELECT l.job_id, 'lease' FROM agentq_internal.job_lease l
         UNION ALL SELECT d.job_id, 'done' FROM agentq_internal.job_done d
     ), counted AS (
@@ -211,7 +211,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         AND NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = j.job_id)
         AND NOT EXISTS (SELECT FROM agentq_internal.job_order o WHERE o.queue_id = j.queue_id AND o.ordering_key = j.ordering_key)
     UNION ALL
-    SELECT 'the head of an ordering key is finished, gone or blocked by its own key', o.job_id
+    SELECT 'the head of an ordering key is finished, gone or in the line behind its own key', o.job_id
     FROM agentq_internal.job_order o WHERE NOT EXISTS (SELECT FROM agentq_internal.job j WHERE j.job_id = o.job_id AND j.ordering_key = o.ordering_key)
         OR EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = o.job_id)
         OR EXISTS (SELECT FROM agentq_internal.job_line b WHERE b.job_id = o.job_id AND b.line LIKE 'order:%')
@@ -221,14 +221,14 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WHERE NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = j.job_id)
         AND NOT EXISTS (SELECT FROM agentq_internal.job_line b WHERE b.job_id = j.job_id AND b.line NOT LIKE 'fair:%')
     UNION ALL
-    SELECT 'the job is not in its own lane', j.job_id
+    SELECT 'the job is not in its fair line', j.job_id
     FROM agentq_internal.job j
     WHERE (j.fairness_key IS NOT NULL OR j.requires IS NOT NULL)
         AND (EXISTS (SELECT FROM agentq_internal.job_ready r WHERE r.job_id = j.job_id)
             OR EXISTS (SELECT FROM agentq_internal.job_line b WHERE b.job_id = j.job_id AND b.line LIKE 'fair:%'
                 AND b.line <> format('fair:%s|%s|%s', j.queue_id, array_to_string(j.requires, ','), j.fairness_key)))
     UNION ALL
-    SELECT 'the blocked row does not agree with its job', b.job_id
+    SELECT 'the row in a line does not agree with its job', b.job_id
     FROM agentq_internal.job_line b JOIN agentq_internal.job j ON j.job_id = b.job_id
     WHERE (b.queue_id, b.any_queue_id, b.job_kind, b.priority, b.scheduled_at)
         IS DISTINCT FROM (j.queue_id, j.queue_id, j.job_kind, j.priority, j.scheduled_at)

@@ -64,9 +64,9 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
     result
 }
 
-/// Runs `work`, which takes what nobody has touched on behalf of all, and leaves the rest. Where a transaction keeps one
-/// snapshot, the server ends a statement that meets a row changed since, instead of passing over it: then all is left,
-/// for somebody who sees more.
+/// Runs `work`, which on behalf of all takes the rows that nobody has touched, and leaves the rest. In a transaction
+/// that keeps one snapshot, the server ends a statement that meets a row changed since, instead of passing over it:
+/// then all rows are left, for somebody who sees more.
 pub fn leaving_what_changed(work: impl FnOnce() -> usize) -> usize {
     if has_fixed_snapshot() { nothing_if_changed(attempt(work)) } else { work() }
 }

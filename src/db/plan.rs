@@ -2,7 +2,7 @@
 //! but the one by index, so that no statistics, however stale, can flip its plan. A plan that the server made again behind
 //! our back, without these settings, is thrown away after its one use.
 
-use super::rows::{Place, Rows};
+use super::rows::{ColumnNumber, Rows};
 use super::settings::with_settings;
 use super::statement::Statement;
 use pgrx::datum::DatumWithOid;
@@ -26,7 +26,7 @@ pub struct Plan {
     pub name: &'static str,
     plan: pg_sys::SPIPlanPtr,
     generation: Cell<i32>,
-    pub columns: RefCell<Vec<Place>>,
+    pub columns: RefCell<Vec<ColumnNumber>>,
 }
 
 thread_local! {

@@ -15,8 +15,8 @@ pub fn act_as(role: Option<pg_sys::Oid>) {
     ACTING.set(role);
 }
 
-/// The role that opened the session: who acts, whatever the function's own rights are. While a handler
-/// runs, its role, or all that it does would be the superuser's whose session the engine uses.
+/// The role that opened the session: who acts, whatever the function's own rights are. While a handler runs, this is
+/// the role of the handler: the session is that of a superuser, who would else seem to do all that the handler does.
 pub fn session_user() -> String {
     server::role_name(ACTING.get().unwrap_or_else(server::session_role))
 }

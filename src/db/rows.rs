@@ -13,9 +13,9 @@ pub struct Rows {
     current: usize,
 }
 
-/// Where a column is, as the plan remembers it: the name is known again by the place where it stands in the library.
+/// The number of a column, as the plan remembers it. The name is known again by its address in the library.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct ColumnNumber {
     name: (*const u8, usize),
     number: i32,
 }
@@ -71,15 +71,15 @@ impl Rows {
     fn number(&self, column: &'static str) -> i32 {
         let name = (column.as_ptr(), column.len());
         let mut known = self.plan.columns.borrow_mut();
-        if let Some(place) = known.iter().find(|place| place.name == name) {
-            return place.number;
+        if let Some(found) = known.iter().find(|known| known.name == name) {
+            return found.number;
         }
         assert!(!self.table.is_null(), "{} answers nothing", self.plan.name);
         let text = CString::new(column).expect("a name has no NUL");
         // SAFETY: as in `value`; the name outlives the call.
         let number = unsafe { pg_sys::SPI_fnumber((*self.table).tupdesc, text.as_ptr()) };
         assert!(number > 0, "{} has no column {column}", self.plan.name);
-        known.push(Place { name, number });
+        known.push(ColumnNumber { name, number });
         number
     }
 

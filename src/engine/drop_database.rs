@@ -45,7 +45,7 @@ fn wanted(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
             return None;
         };
         let database = pg_sys::get_database_oid(name, true);
-        // Of others, the command will be refused: nobody has to leave for it.
+        // The server will refuse such a command for somebody else's database: nobody has to leave for it.
         (database != pg_sys::InvalidOid && pg_sys::pg_database_ownercheck(database, pg_sys::GetUserId()))
             .then_some(database)
     }

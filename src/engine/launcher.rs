@@ -1,8 +1,8 @@
 //! The launcher: finds the databases that have the extension and keeps their workers alive.
 //!
-//! It is told of a new one by `CREATE EXTENSION`, or by the first call in it, and looks at the list
-//! of databases when it starts and once a minute. Whether a database has the extension, its worker
-//! finds out, since only it can look inside.
+//! `CREATE EXTENSION`, or the first call in a database, tells it of a new one. It also looks at the list of databases
+//! when it starts and once a minute. The worker of a database finds out whether that has the extension, since only the
+//! worker can look inside.
 
 #![allow(unsafe_code, reason = "reading the list of databases")]
 
@@ -21,12 +21,12 @@ use std::time::Duration;
 const LIBRARY: &str = "agentq";
 /// A look at the list of databases is due this often, in microseconds.
 const LIST_EVERY_US: i64 = 60_000_000;
-/// Databases whose worker may be starting at the same time, so that a server with many of them does
-/// not run out of workers while it looks for the extension.
+/// At most this many workers are starting at a time, so that a server with many of them does not run out of workers
+/// while it looks for the extension.
 const STARTING_AT_ONCE: usize = 2;
 /// The longest pause before a worker that keeps dying is tried again, in microseconds.
 const LONGEST_PAUSE_US: i64 = 60_000_000;
-/// A worker that has lasted so long is well; the next pause is short again.
+/// A worker that has lasted this long is well, in microseconds: the next pause is short again.
 const WELL_AFTER_US: i64 = 60_000_000;
 
 pub fn register() {
@@ -238,7 +238,8 @@ impl Started {
         }
     }
 
-    /// All of max_worker_processes are taken. Said in the log once a minute, and shown all the time.
+    /// Notes that all of max_worker_processes are taken. The log says so once a minute, and v_engine_status all the
+    /// time.
     fn no_slot(&mut self, database: u32, now: Micros) {
         const TROUBLE: &str = "no background worker was free: raise max_worker_processes";
         seats::with_seat(database, |seat| {

@@ -32,7 +32,7 @@ pub fn attach_signals() {
     }
 }
 
-/// Connects this process to a database, or with None to none in particular.
+/// Connects this process to a database. None: to the catalogs that all databases share.
 pub fn connect(database: Option<u32>) {
     let database = database.map_or(pg_sys::InvalidOid, pg_sys::Oid::from_u32);
     // SAFETY: called once, by a background worker.

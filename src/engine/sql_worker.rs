@@ -66,8 +66,8 @@ pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
         // Read again before each job: a handler may have been changed, removed or switched off.
         let handlers = transaction(|| if is_open() { db::connect(handlers::all) } else { Vec::new() });
         let handlers = handlers.unwrap_or_default();
-        // A place among the waiters is taken before the look, so that no job can slip in between,
-        // and given up before the job runs, so that calls go to those who are free.
+        // The worker takes a place among the waiters before it looks, so that no job can slip in between. It gives the
+        // place up before the job runs, so that calls go to those who are free.
         let tags = transaction(|| lane_tags(&handlers)).unwrap_or_default();
         let waiting = if tags.is_empty() { None } else { Waiting::join(&tags) };
         let job = claim_one(&name, &handlers);
@@ -100,7 +100,7 @@ unsafe extern "C-unwind" fn leave(_code: i32, argument: pg_sys::Datum) {
     worker.wake();
 }
 
-/// A worker died with its job: the attempt is over, and has cost what it cost.
+/// Ends the attempt of a worker that died with its job. It counts as a failed one.
 pub fn end_of_the_dead(name: &str, job: Uuid, token: Uuid) {
     fail::fail(job, name, Some(token), &Failed::with("the SQL worker ended while it ran the job", Some("worker_died")));
 }
@@ -191,9 +191,8 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) -> bool {
     tidy_up()
 }
 
-/// Takes away what a handler may have left in the session. False: not all of it could be. A temporary
-/// table, say, may be locked by a session of its owner, and the handler of another role would find it
-/// before its own.
+/// Takes away what a handler may have left in the session. False: something is still there. A temporary table, say, may
+/// be locked by a session of its owner, and the handler of another role would find it before its own.
 fn tidy_up() -> bool {
     let statements =
         [c"DEALLOCATE ALL", c"DISCARD TEMP", c"DISCARD SEQUENCES", c"SELECT pg_catalog.pg_advisory_unlock_all()"];

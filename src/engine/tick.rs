@@ -15,7 +15,7 @@ use crate::server::is_creating_extension;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
-/// A chore that says it has more to do is run again at once, this often at most.
+/// A chore that says it has more to do is run again at once, at most this many times.
 const ROUNDS: usize = 100;
 
 #[pg_extern(security_definer)]

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 statements!("emit.sql": EMIT, EMIT_FULL, KEY_TAKE, KEY_HOLDER);
 
-/// How often a key is looked for that was freed just then.
+/// How often it looks again for a key that somebody has just freed.
 const TRIES: usize = 10;
 
 /// Writes an event down, with the caller's transaction.

@@ -1,8 +1,8 @@
 //! Which databases have had events written or read since the server started, and which have events that
 //! nobody has sealed yet.
 //!
-//! One word for each database that has told of itself. Looking takes no place, and nobody's place is taken
-//! away. A database that finds none left counts as used, and as one that has news.
+//! Each database that has told of itself has one word, at a place that it keeps. Looking takes no place. A database
+//! that finds no place left counts as used, and as one that has news.
 
 #![allow(unsafe_code, reason = "shared memory")]
 
@@ -63,7 +63,7 @@ enum Absent {
     Full,
 }
 
-/// Changes the word of this database, for which it gets a place if it wants one; what it was before.
+/// Changes the word of this database, for which it gets a place if it wants one. Returns what the word was before.
 fn change(wants_one: bool, change: impl Fn(u64) -> u64) -> u64 {
     if !is_preloaded() {
         return 0;
@@ -124,7 +124,7 @@ pub fn has_news() -> bool {
     look() & NEWS != 0
 }
 
-/// Takes note of the news, before what they are about is looked for.
+/// Takes note of the news. To be called before the look for what they are about.
 pub fn take_news() {
     change(false, |bits| bits & !NEWS);
 }

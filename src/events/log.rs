@@ -36,7 +36,7 @@ impl Entry {
     }
 }
 
-/// Rows of the log that are looked at when the events of the next ones are gone.
+/// How many rows of the log a read looks at when the events of the next ones are gone.
 const WIDE: i64 = 1_000;
 
 /// What a reader finds.
@@ -49,8 +49,8 @@ pub struct Page {
     pub more: bool,
 }
 
-/// The next events after a place, at most so many. Events whose partition has been dropped are passed
-/// over, so many in one call and no more.
+/// The next events after a place, at most `limit`. Passes over events whose partition has been dropped, but looks at a
+/// bounded number of rows in one call.
 pub fn read(db: &Db, after_seq: i64, limit: i64) -> Page {
     let page = look(db, after_seq, limit, limit);
     if page.entries.is_empty() && page.more {
@@ -59,7 +59,7 @@ pub fn read(db: &Db, after_seq: i64, limit: i64) -> Page {
     page
 }
 
-/// Looks at so many rows of the log.
+/// Looks at the next `rows` rows of the log, for at most `limit` events.
 fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
     let found = db.run(&LOG_READ, &[after.into(), rows.into()]);
     let mut page = Page { entries: Vec::new(), passed: after, more: found.len() as i64 >= rows };

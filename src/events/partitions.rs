@@ -28,9 +28,9 @@ use serde_json::json;
 
 statements!("partitions.sql": PARTITIONS, PARTITION_ADD, PARTITION_OIDS, PARTITION_DROP, LOG_OVER, LOG_DROP, REST_END, KEYS_FORGET);
 
-/// Events that are sealed, and keys that are forgotten, in one run.
+/// One run seals at most this many events, and forgets at most this many keys.
 const AT_MOST: i64 = 10_000;
-/// Turns of the sealer before a partition is dropped.
+/// The sealer gets at most this many turns before a partition is dropped.
 const TURNS: usize = 3;
 /// An event of a time that begins within this many microseconds may be written before its partition is there.
 const SOON_US: i64 = 60_000_000;
@@ -45,7 +45,7 @@ struct Partition {
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kept {
+struct Upkeep {
     changes: i64,
     /// Whether there is more to drop.
     more: bool,
@@ -53,33 +53,33 @@ struct Kept {
 
 /// Makes what is wanted, and drops what is over, one partition at a time.
 pub fn keep() -> Outcome {
-    let kept = db::connect(|db| make_and_drop(db, &Settings::current(), clock::now()));
-    Outcome::and_more(kept.changes, kept.more)
+    let done = db::connect(|db| make_and_drop(db, &Settings::current(), clock::now()));
+    Outcome::and_more(done.changes, done.more)
 }
 
-fn make_and_drop(db: &Db, settings: &Settings, now: Micros) -> Kept {
+fn make_and_drop(db: &Db, settings: &Settings, now: Micros) -> Upkeep {
     // A restore brings its own partitions: the engine makes none before somebody uses events.
     if is_background_worker() && !feed::is_used() {
-        return Kept::default();
+        return Upkeep::default();
     }
     let there = partitions(db);
-    let mut kept = Kept::default();
+    let mut done = Upkeep::default();
     for chain in Chain::ALL {
         let keep_days = match chain {
             Chain::Usual => settings.number(EVENTS_KEEP_DAYS),
             Chain::Audit => settings.number(AUDIT_KEEP_DAYS),
         };
-        kept.changes += make(db, chain, &there, now, keep_days);
+        done.changes += make(db, chain, &there, now, keep_days);
         let Some(horizon) = partition::horizon(now, keep_days) else { continue };
         let dropped = drop_over(db, chain, &there, horizon, now);
-        kept.changes += dropped.changes;
-        kept.more |= dropped.more;
+        done.changes += dropped.changes;
+        done.more |= dropped.more;
         for purpose in if chain == Chain::Audit { &["audit"][..] } else { &["event", "agent_step"] } {
             let args = [(*purpose).into(), chain.name().into(), AT_MOST.into()];
-            kept.changes += db.run(&KEYS_FORGET, &args).only::<i64>();
+            done.changes += db.run(&KEYS_FORGET, &args).only::<i64>();
         }
     }
-    kept
+    done
 }
 
 fn partitions(db: &Db) -> Vec<Partition> {
@@ -126,7 +126,7 @@ fn make(db: &Db, chain: Chain, there: &[Partition], now: Micros, keep_days: i64)
 }
 
 /// Drops the oldest partition of a class that is over, or empties its rest, or drops a part of its log.
-fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: Micros) -> Kept {
+fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: Micros) -> Upkeep {
     let over =
         there.iter().find(|p| p.class == chain.name() && p.span.to <= horizon).map(|p| (p.name.clone(), p.span.to));
     let is_rest = over.is_none();
@@ -136,12 +136,12 @@ fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: M
     });
     let Some((name, to)) = over else { return drop_log(db, chain, horizon) };
     if !seal::sees_others() || !seal::hold(db) {
-        return Kept::default();
+        return Upkeep::default();
     }
     // Before the lock, so that little is left to do while others wait.
     match seal_up(db) {
         Some(true) => {}
-        all => return Kept { changes: 0, more: all.is_some() },
+        all => return Upkeep { changes: 0, more: all.is_some() },
     }
     let dropped = db::attempt(|| {
         lock(db, chain, &name);
@@ -149,21 +149,17 @@ fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: M
         let is_over = !is_rest || rest_end(db, chain).is_some_and(|end| end < to);
         if !is_over || seal_up(db) != Some(true) {
             // An error, so that the locks go with it.
-            raise(
-                PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
-                "events have come in meanwhile",
-                "It is tried again with the next run.",
-            )
+            raise(PgSqlErrorCode::ERRCODE_OBJECT_IN_USE, "events have come in meanwhile", "The next run tries again.")
         }
         db.run(&PARTITION_DROP, &[chain.name().into(), name.as_str().into(), timestamp(to).into()]);
     });
     if let Err(error) = dropped {
         warning!("agentq: {name} was not dropped: {}", error.message);
-        return Kept::default();
+        return Upkeep::default();
     }
     let what = json!({"class": chain.name(), "before": timestamp(to).to_iso_string()});
     Event::new("event.dropped", &name, what).purpose("audit").source(Some("agentq")).emit(db, now);
-    Kept { changes: 1, more: true }
+    Upkeep { changes: 1, more: true }
 }
 
 /// When the last event of a class happened that has no partition.
@@ -195,19 +191,19 @@ fn lock(db: &Db, chain: Chain, name: &str) {
     });
 }
 
-fn drop_log(db: &Db, chain: Chain, horizon: Micros) -> Kept {
+fn drop_log(db: &Db, chain: Chain, horizon: Micros) -> Upkeep {
     if !db.run(&LOG_OVER, &[chain.name().into()]).only::<bool>() || !seal::hold(db) {
-        return Kept::default();
+        return Upkeep::default();
     }
     let dropped = db::attempt(|| {
         let row = db.run(&LOG_DROP, &[chain.name().into(), timestamp(horizon).into()]);
         row.maybe_only::<String>().is_some()
     });
     match dropped {
-        Ok(dropped) => Kept { changes: i64::from(dropped), more: dropped },
+        Ok(dropped) => Upkeep { changes: i64::from(dropped), more: dropped },
         Err(error) => {
             warning!("agentq: a part of the log was not dropped: {}", error.message);
-            Kept::default()
+            Upkeep::default()
         }
     }
 }

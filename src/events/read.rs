@@ -27,7 +27,7 @@ const LONGEST_WAIT_US: i64 = 60_000_000;
 /// A reader that waits looks again this often, in microseconds.
 const LOOK_EVERY_US: i64 = 50_000;
 const MUCH_WORK_US: i64 = 200_000;
-/// Places that a reader with a filter looks through at once, and how often in one call.
+/// How many places a reader with a filter looks through at once, and how often in one call.
 const PAGE: i64 = 1_000;
 const PAGES: usize = 100;
 
@@ -83,8 +83,8 @@ struct Query {
 }
 
 impl Query {
-    /// Looks through the log after a place: whether the look is over, up to where, and the answer. It
-    /// keeps no locks, so that a reader that waits is not in the way of partitions that come and go.
+    /// Looks through the log after a place. Returns whether the look is over, how far it went, and the answer. It keeps
+    /// no locks, so that a reader that waits is not in the way of partitions that come and go.
     fn look(&self, db: &Db, after: i64) -> (bool, i64, Jsonb) {
         let (mut after, mut pages) = (after, 0);
         loop {
@@ -117,8 +117,8 @@ impl Query {
     }
 }
 
-/// Seals what has been committed; whether that is kept. A turn that gave no places and came no further
-/// is undone, and keeps no lock on the sealer's row, unless it was much work.
+/// Seals what has been committed, and says whether that is kept. A turn that gave no places and came no further is
+/// undone, and keeps no lock on the sealer's row, unless it was much work.
 fn seal_here(db: &Db) -> bool {
     db::worth_keeping(|| {
         let began = clock::real_now();

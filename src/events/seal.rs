@@ -1,15 +1,14 @@
 //! The sealer: gives every committed event its place in the log.
 //!
-//! One at a time, by a lock on its one row, which others do not wait for. What is new is found by two
-//! snapshots, the one up to which all is sealed and a new one: events of transactions that were in
-//! progress in the first, or had not begun, and have ended in the second. So nothing is deleted or
-//! marked, and a transaction that stays open holds up its own events and no others. What one turn does
-//! not finish, the next goes on with: both snapshots and the place in between are kept. Listeners are told
-//! once for each turn, when it commits.
+//! One session seals at a time: it locks the one row of the sealer, and others do not wait for that. It finds what is
+//! new by two snapshots, the one up to which all is sealed and a new one: events of transactions that were in progress
+//! in the first, or had not begun, and have ended in the second. So nothing is deleted or marked, and a transaction
+//! that stays open holds up its own events and no others. The next turn goes on with what one turn does not finish:
+//! both snapshots and the place in between are kept. Each turn tells listeners once, when it commits.
 //!
-//! In another server, or another database, the numbers of transactions mean nothing. Then all events
-//! are gone through once for those that have no place; and as numbers of the past may come again, events
-//! up to the highest of them are looked up in the log before they get a place.
+//! In another server, or another database, the numbers of transactions mean nothing. Then the sealer goes through all
+//! events once, for those that have no place. Numbers of the past may come again, so it looks events up to the highest
+//! of them up in the log before they get a place.
 
 use super::feed;
 use super::log::LAST_SEQ;
@@ -28,7 +27,7 @@ statements!("seal.sql": SEAL_LOCK, SEAL_ANY, SEAL_ORIGIN, SEAL_BEGIN, SEAL_SNAPS
 
 /// Where listeners hear of events.
 const CHANNEL: &str = "agentq_event";
-/// Events that one turn seals.
+/// One turn seals at most this many events.
 pub const AT_MOST: i64 = 2_000;
 /// Places in one part of the log.
 pub const PART: i64 = 1_000_000;
@@ -99,8 +98,8 @@ pub fn turn() -> Outcome {
 /// Gives places to the next events. None: someone else is at it, or this is not the time.
 pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     let origin = origin();
-    // A database that is being restored is left alone by the engine until somebody uses it: a place
-    // given too early would be in the way of those that are to come.
+    // The engine leaves a database that is being restored alone until somebody uses it: a place given too early would
+    // be in the way of those that are to come.
     if server::is_background_worker() && !feed::is_used() {
         return None;
     }
@@ -126,7 +125,7 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     let mut found = state.next(db, at_most);
     let moved = found.is_empty() && !fresh;
     if moved {
-        // The last turn had just reached its end. What has come since is looked for in this one.
+        // The last turn had just reached its end. This one looks for what has come since.
         state.finish(db);
         state.begin(now);
         fresh = true;
@@ -154,7 +153,7 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     Some(sealed)
 }
 
-/// The transactions that have ended by now, of which this one is none.
+/// A snapshot of the transactions that have ended by now. This one is not among them.
 fn snapshot(db: &Db) -> String {
     let row = db.run(&SEAL_SNAPSHOT, &[]);
     let (now, me): (String, String) = (row.must("snapshot"), row.must("me"));

@@ -1,8 +1,8 @@
 //! Checking the log: whether what happened is still what was written down.
 //!
-//! The log is gone through in its order. Each row must follow the one before it in its chain, and the
-//! event that it speaks of must still have its digest, unless it has been dropped with its partition.
-//! The first thing that is wrong is named.
+//! A check goes through the log in its order. Each row must follow the one before it in its chain, and the event that
+//! it speaks of must still have its digest, unless it has been dropped with its partition. The check names the first
+//! thing that is wrong.
 
 use super::seal::{self, Stand, body, head, unhex};
 use crate::base::clock::Micros;
@@ -22,7 +22,7 @@ statements!("verify.sql": VERIFY_PAGE, VERIFY_BEFORE, VERIFY_FIND, VERIFY_BEYOND
 const PAGE: i64 = 1_000;
 
 /// A row of the log, with what was found of its event.
-struct Row {
+struct LogRow {
     link: Link,
     event_id: Uuid,
     event_at: Micros,
@@ -114,13 +114,13 @@ fn end_before(db: &Db, chain: Chain, stand: &Stand, from: Option<i64>) -> End {
     End { place: row.must("place"), hash: row.get::<String>("hash").and_then(|text| unhex(&text)).unwrap_or_default() }
 }
 
-fn page(db: &Db, after: i64, to: i64) -> Vec<Row> {
+fn page(db: &Db, after: i64, to: i64) -> Vec<LogRow> {
     let mut rows = Vec::new();
     db.run(&VERIFY_PAGE, &[after.into(), to.into(), PAGE.into()]).each(|row| {
         let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must("event_id"), row.must("event_at"));
         let head = head(event_id, event_at, row.must("purpose"));
         let hash = |column| row.get::<String>(column).and_then(|text| unhex(&text)).unwrap_or_default();
-        rows.push(Row {
+        rows.push(LogRow {
             digest: row.get::<String>("event_kind").map(|_| chain::digest(&head, &body(row))),
             link: Link {
                 seq: row.must("seq"),
@@ -136,10 +136,10 @@ fn page(db: &Db, after: i64, to: i64) -> Vec<Row> {
     rows
 }
 
-fn check(db: &Db, rows: &[Row], at: usize, ends: &mut [End; 2], stands: &[Stand; 2]) -> Option<Trouble> {
+fn check(db: &Db, rows: &[LogRow], at: usize, ends: &mut [End; 2], stands: &[Stand; 2]) -> Option<Trouble> {
     let row = &rows[at];
     let chain = Chain::of(&row.link.head.purpose);
-    let of_chain = |other: &&Row| Chain::of(&other.link.head.purpose) == chain;
+    let of_chain = |other: &&LogRow| Chain::of(&other.link.head.purpose) == chain;
     let others = rows.iter().filter(of_chain).map(|other| &other.link);
     let seq = row.link.seq;
     let trouble = |fault, place, message: String| {

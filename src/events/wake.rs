@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 thread_local!(static EMITTED: Cell<bool> = const { Cell::new(false) });
 
-/// This transaction has written an event.
+/// Notes that this transaction has written an event.
 pub fn note() {
     EMITTED.set(true);
     journal::open();

@@ -1,4 +1,4 @@
-//! Removing what the loop has done with long ago. Waits for nobody.
+//! Removing what the loop finished long ago. It waits for nobody.
 
 use crate::base::clock::{self, timestamp};
 use crate::base::settings::Settings;

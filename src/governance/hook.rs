@@ -1,9 +1,9 @@
-//! The user's own gate: a function named in the policy proposal_caps, asked about each proposal.
+//! The hook: a function of the user's, named in the policy proposal_caps, which the gate asks about each proposal.
 //!
-//! It never runs with the rights of agentq's owner, but with those of the role that the policy
-//! names. Whoever set the policy must be a member of that role, then and now, and so must the owner
-//! of the function, who can change what it does at any time. While it runs nothing can be left behind for the rights of the caller: no deferred trigger, no cursor that outlives the
-//! transaction, no change of role or of a setting.
+//! It never runs with the rights of agentq's owner, but with those of the role that the policy names. Whoever set the
+//! policy must be a member of that role, then and now, and so must the owner of the function, who can change what it
+//! does at any time. The function cannot leave anything behind that would run with the rights of the caller: no
+//! deferred trigger, no cursor that outlives the transaction, no change of role or of a setting.
 
 #![allow(unsafe_code, reason = "changing rights, and running a function with them")]
 
@@ -125,7 +125,7 @@ fn call(name: &str, sql: &CStr, role: pg_sys::Oid, template: Jsonb, source: &str
             Err(error) if bounded && error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED => raise(
                 PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("the hook {name} of the policy proposal_caps took longer than 10 s: {}", error.message),
-                "A gate must answer at once. Mend it, or take it out of the policy.",
+                "A hook must answer at once. Mend it, or take it out of the policy.",
             ),
             Err(error) => raise(
                 error.code,

@@ -24,7 +24,7 @@ fn fn_ops_tick() -> Jsonb {
     if !Settings::current().worker_enabled {
         return answer::switched_off(WORKER_ENABLED);
     }
-    // Asked here: in a part of the turn one is in a subtransaction.
+    // Asked here, because each part of the turn is in a subtransaction.
     let may_seal = seal::may_be_done_here();
     let mut errors = Vec::new();
     let trigger = part(&mut errors, || {

@@ -12,8 +12,8 @@ use std::ffi::{CStr, CString};
 
 statements!("paths.sql": PATH_MATCH, PATH_FIRST);
 
-/// Refuses a text that is not a path, or asks for a variable that there is not: that would be an error
-/// each time, which is not passed over as others are.
+/// Refuses a text that is not a path, or asks for a variable that there is not. Such a path would raise an error with
+/// each event, which the server does not suppress as it does others.
 pub fn check(what: &str, path: &str) -> Result<(), Refusal> {
     let hint = "Write a path of SQL/JSON, such as $.severity > 3 or $event.subject.";
     let Ok(text) = CString::new(path) else {

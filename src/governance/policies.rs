@@ -1,8 +1,7 @@
 //! Policies: the rules in force, each with its versions.
 //!
-//! A change locks the policy's row, makes the next version, keeps it for good beside all the others,
-//! and is told as an audit event: all in one transaction. A key that nobody has set holds its
-//! default, as version 0.
+//! A change locks the policy's row, makes the next version, keeps it for good beside all the others, and writes an
+//! audit event: all in one transaction. A key that nobody has set holds its default, as version 0.
 
 use super::{audit, hook, paths};
 use crate::base::clock::{self, Micros, timestamp};

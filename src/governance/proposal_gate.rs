@@ -1,5 +1,5 @@
-//! The gate: which proposals are let through at all. Caps are exact, however many propose at once:
-//! where there is one, whoever proposes locks the day's counters.
+//! The gate: which proposals may go on at all. Caps are exact, however many sessions propose at once: where there is a
+//! cap, whoever proposes locks the day's counters.
 
 use super::hook;
 use super::policies::InForce;

@@ -1,8 +1,8 @@
 //! Proposals: commands that await their decision.
 //!
-//! Making one is one transaction: the key is taken, the policies are read and noted, the gate is
-//! passed and counted, and what needs no person is approved and starts its mission. A decision locks
-//! the command's row: of two at once, one decides, and the other is told.
+//! One transaction makes a proposal: it takes the key, reads and notes the policies, and passes and counts the gate. If
+//! no person is needed, it also approves the proposal and starts its mission. A decision locks the command's row: of
+//! two at once, one decides, and the other is told.
 //!
 //! Locks, in this order: the key of the command (inserted), the day's counters, then what a mission
 //! takes. A decision: the command's row, then what a mission takes.
@@ -34,7 +34,7 @@ const POLICY: &str = "policy";
 
 /// What somebody proposes.
 pub struct New<'a> {
-    /// None: no other proposal is the same.
+    /// None: no second proposal can be a duplicate of it.
     pub dedupe_key: Option<&'a str>,
     pub source: &'a str,
     pub template: &'a Value,
@@ -312,7 +312,7 @@ fn decider(by: Option<&str>) -> String {
     by.map_or_else(db::session_user, |by| input::name("p_by", by, input::LONGEST_NAME).or_raise().to_owned())
 }
 
-/// Decides about a proposal that is pending; one that is not is left as it is, and that is told.
+/// Decides about a proposal that is pending. One that is not is left as it is, and the answer says so.
 fn decided(id: Uuid, decide: impl FnOnce(&Db, Command, &Value) -> Made) -> Jsonb {
     db::answer(|db| {
         let row = db.run(&COMMAND_LOCK, &[id.into()]);

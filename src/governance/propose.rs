@@ -1,5 +1,5 @@
-//! Queued reactions become proposals, in batches. Each is a subtransaction of its own: what goes wrong
-//! with one is written into it, and the others go on.
+//! Queued reactions become proposals, in batches. Each is made in its own subtransaction: what goes wrong is written
+//! into that reaction, and the others go on.
 
 use super::proposals::{self, New, Origin};
 use super::reactions::{pass_on, tell_failed};

@@ -1,9 +1,8 @@
 //! Reactions: answers to events, waiting to become proposals.
 //!
-//! The log of events is read on from a cursor, in batches. What a batch calls for is written in the
-//! transaction that moves the cursor, whose row is locked meanwhile: each event is read once, however
-//! many read at once, and whenever one of them dies. Who finds the cursor locked leaves it to the
-//! other.
+//! A turn reads the log of events on from a cursor, in batches. One transaction writes what a batch calls for and moves
+//! the cursor, whose row it locks meanwhile: each event is read once, however many sessions read at once, and whenever
+//! one of them dies. A session that finds the cursor locked leaves the batch to the other.
 //!
 //! An event is held against type, tags and source of every pattern in memory; only what fits these
 //! costs statements. What cannot be worked out for one event is a failed reaction, and stops nothing.
@@ -257,7 +256,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Writes a reaction. False: the event, or another with the same key, has one.
+    /// Writes a reaction. False: the event has one already, or another with its key does.
     #[allow(clippy::too_many_arguments, reason = "a row has as many columns")]
     fn make(
         &self,
@@ -285,8 +284,8 @@ impl Reading<'_> {
         !self.db.run(&REACTION_MAKE, &args).is_empty()
     }
 
-    /// Notes an error and tells of it. False: it was noted only, because the loop has caused the event
-    /// itself, and to tell of it would go on for ever.
+    /// Notes an error and tells of it. False: it noted the error only, because the loop has caused the event itself,
+    /// and telling of it would go on for ever.
     fn fail(&self, entry: &Entry, pattern: &Pattern, error: &str) -> bool {
         let depth = self.depth_of(entry) + 1;
         if depth > self.max_depth {

@@ -21,8 +21,8 @@ pub fn switched_off(switch: &str) -> Jsonb {
     }))
 }
 
-/// Runs a job function, unless somebody has switched all of them off. Names are looked for where the server has
-/// its own and nowhere else, so that a caller can slip nothing in.
+/// Runs a job function, unless somebody has switched all of them off. Names mean the server's own objects and nothing
+/// else, so that a caller can slip nothing in.
 pub fn if_on(work: impl FnOnce(&Rulebook) -> Jsonb) -> Jsonb {
     db::with_own_names(|| {
         let rules = Rulebook::current();

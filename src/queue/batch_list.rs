@@ -1,4 +1,4 @@
-//! The list that a call about many jobs is handed.
+//! The list that a caller hands to a function for many jobs.
 
 use crate::error::OrRaise;
 use crate::json::Jsonb;
@@ -6,7 +6,7 @@ use agentq_core::Refusal;
 
 const LARGEST_BATCH: usize = 10_000;
 
-/// The list, which must be one and no longer than a batch may be.
+/// Returns the list, or refuses one that is no list or longer than a batch may be.
 pub fn checked(what: &str, list: Jsonb, example: &str) -> Jsonb {
     if !list.is_array() {
         Err(not_a_list(what, example)).or_raise()

@@ -62,7 +62,7 @@ pub static KEYS: &[Key] = &[
         name: MAX_CRASHES,
         kind: Kind::Integer(0, 1_000),
         default: "3",
-        description: "A job whose lease has expired so often in a row takes its workers down, and ends in the dead letters; 0: never for that reason.",
+        description: "A job whose lease has expired this many times in a row takes its workers down, and ends in the dead letters; 0: never for that reason.",
     },
     Key {
         name: REPLAY_NEEDS_APPROVAL,
@@ -74,7 +74,7 @@ pub static KEYS: &[Key] = &[
         name: ROUTING_ALERT,
         kind: Kind::Integer(1, 604_800),
         default: "300",
-        description: "Jobs that require capabilities which no live worker has announced raise the event job.unroutable after so many seconds.",
+        description: "Seconds after which jobs that require capabilities which no live worker has announced raise the event job.unroutable.",
     },
     Key {
         name: LEASE_DURATION,

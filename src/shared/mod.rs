@@ -1,6 +1,6 @@
 //! Shared memory: what the sessions of a server tell each other without writing it down.
 //!
-//! It holds hints and wake-ups, never the truth: it is empty after a crash, and absent without
+//! It holds marks, counts and wake-ups, never the truth: it is empty after a crash, and absent without
 //! `shared_preload_libraries`. Everything works then too, only less promptly.
 
 #![allow(unsafe_code, reason = "shared memory, and the latches of other processes")]

@@ -1,14 +1,14 @@
 //! Reading a whole table, for one that is small.
 
 use super::raw::guarded;
-use super::{Moment, Reader, Table};
+use super::{Moment, RowReader, Table};
 use pgrx::prelude::*;
 use std::ptr;
 
 /// All visible rows of a table, in no order.
 pub struct All<'a> {
     scan: pg_sys::TableScanDesc,
-    row: Reader,
+    row: RowReader,
     table: &'a Table,
     _moment: &'a Moment,
 }
@@ -23,12 +23,12 @@ impl<'a> All<'a> {
                 | pg_sys::ScanOptions::SO_ALLOW_STRAT
                 | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
             let scan = guarded(|| begin(table.relation, moment.0, 0, ptr::null_mut(), ptr::null_mut(), flags));
-            All { scan, row: Reader::of(table), table, _moment: moment }
+            All { scan, row: RowReader::of(table), table, _moment: moment }
         }
     }
 
     /// Goes to the next row.
-    pub fn next(&mut self) -> Option<&Reader> {
+    pub fn next(&mut self) -> Option<&RowReader> {
         // SAFETY: the scan is open, and the slot is of its table.
         let found = unsafe {
             let next = (*(*self.table.relation).rd_tableam).scan_getnextslot.expect("tables can be read");

@@ -19,7 +19,7 @@ mod write;
 
 pub use all::All;
 pub use names::id;
-pub use read::Reader;
+pub use read::RowReader;
 pub(crate) use row::layout;
 pub use row::{Column, Common, Layout, Row};
 pub use scan::{Bound, Key, Scan};
@@ -106,7 +106,7 @@ pub struct Places {
 }
 
 /// The first columns of a table, behind which a row may end: the rest of it, if there is any, is NULL. Such a row is
-/// shorter, and it is quicker made, with a description of our own that the server need not count the users of.
+/// shorter, and it is quicker made, because the server need not count the users of our description of it.
 struct Short {
     columns: usize,
     descriptor: pg_sys::TupleDesc,
@@ -194,12 +194,12 @@ impl Table {
             if !relation.is_null() {
                 return Table { relation, places: Places::of(relation, layout), writer: OnceCell::new() };
             }
-            // While the lock was waited for, an upgrade has put another table in its place, with the same name.
+            // While this session waited for the lock, an upgrade has put another table with this name in its place.
             names::forget_all();
         }
     }
 
-    /// Closes the table and lets go of its lock, of which nothing was made use.
+    /// Closes the table and lets go of its lock, which nobody has made use of.
     pub fn let_go(self) {
         let id = self.id();
         drop(self);
@@ -212,8 +212,7 @@ impl Table {
         unsafe { (*self.relation).rd_id }
     }
 
-    /// Deletes the row on which the scan stands. With `wait`, a transaction that has it locked is
-    /// waited for.
+    /// Deletes the row on which the scan stands. With `wait`, it waits for a transaction that has the row locked.
     pub fn delete(&self, scan: &Scan<'_>, wait: bool) -> Deleted {
         // SAFETY: the scan stands on a row of this table; a table has an access method, which has
         // this call.

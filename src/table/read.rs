@@ -6,21 +6,21 @@ use pgrx::prelude::*;
 use std::ptr;
 use std::rc::Rc;
 
-pub struct Reader {
+pub struct RowReader {
     pub(super) slot: *mut pg_sys::TupleTableSlot,
     places: Rc<Places>,
 }
 
-impl Reader {
+impl RowReader {
     pub(super) fn of(table: &Table) -> Self {
         // SAFETY: the table is open.
         let slot = unsafe { raw::guarded(|| raw::table_slot_create(table.relation, ptr::null_mut())) };
-        Reader::with(slot, table)
+        RowReader::with(slot, table)
     }
 
     /// Reads what a slot of the table holds, and drops the slot in the end.
     pub(super) fn with(slot: *mut pg_sys::TupleTableSlot, table: &Table) -> Self {
-        Reader { slot, places: Rc::clone(&table.places) }
+        RowReader { slot, places: Rc::clone(&table.places) }
     }
 
     fn datum(&self, column: Column) -> Option<pg_sys::Datum> {
@@ -116,7 +116,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for RowReader {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: made by this value, and dropped once.

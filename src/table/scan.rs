@@ -1,6 +1,6 @@
 //! Finding rows by an index, in its order.
 
-use super::{Moment, Reader, Table, names, raw};
+use super::{Moment, RowReader, Table, names, raw};
 use pgrx::prelude::*;
 use pgrx::{IntoDatum, Uuid};
 use std::ffi::CStr;
@@ -20,7 +20,7 @@ pub enum Key<'a> {
 pub enum Bound<'a> {
     /// At the first row that is not before these values.
     From(&'a [Key<'a>]),
-    /// The same, and up to this value of the first of these columns.
+    /// At the first row that is not before these values, and up to this value of the first of these columns.
     Between(&'a [Key<'a>], Key<'a>),
     /// At the first row after this value.
     After(i32),
@@ -105,7 +105,7 @@ unsafe fn look_up(keys: &mut [pg_sys::ScanKeyData]) {
 pub struct Scan<'a> {
     scan: pg_sys::IndexScanDesc,
     index: pg_sys::Relation,
-    row: Reader,
+    row: RowReader,
     keys: Vec<pg_sys::ScanKeyData>,
     /// Read by the server through a pointer, for as long as the scan lasts.
     _bound: Vec<pg_sys::ScanKeyData>,
@@ -170,7 +170,7 @@ impl<'a> Scan<'a> {
                 (index, scan, raw::table_slot_create(table.relation, ptr::null_mut()))
             })
         };
-        Scan { scan, index, row: Reader::with(slot, table), keys, _bound: members, _moment: moment }
+        Scan { scan, index, row: RowReader::with(slot, table), keys, _bound: members, _moment: moment }
     }
 
     /// Looks for the one row with this id.
@@ -207,9 +207,9 @@ impl<'a> Scan<'a> {
 }
 
 impl std::ops::Deref for Scan<'_> {
-    type Target = Reader;
+    type Target = RowReader;
 
-    fn deref(&self) -> &Reader {
+    fn deref(&self) -> &RowReader {
         &self.row
     }
 }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::ptr;
 use std::rc::Rc;
 
-/// Rows that are written together at most.
+/// At most this many rows are written together.
 pub const AT_ONCE: usize = 500;
 
 /// What inserting needs beside the table.
@@ -295,8 +295,8 @@ impl Index {
         const MOST: usize = pg_sys::INDEX_MAX_KEYS as usize;
         let mut values = [const { std::mem::MaybeUninit::<pg_sys::Datum>::uninit() }; MOST];
         let mut nulls = [const { std::mem::MaybeUninit::<bool>::uninit() }; MOST];
-        // SAFETY: the columns are those of the index, which are at most so many, each with a number of the table's;
-        // one that a short row does not have is NULL.
+        // SAFETY: the columns are those of the index, which are at most INDEX_MAX_KEYS, each with a number of the
+        // table's; one that a short row does not have is NULL.
         unsafe {
             let form = &*(*self.relation).rd_index;
             let (columns, count) = (form.indkey.values.as_ptr(), form.indnatts as usize);

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Accept,
-    /// Not now: try again after so many seconds.
+    /// Not now: the caller may try again after this many seconds.
     Defer {
         reason: String,
         retry_after: i64,

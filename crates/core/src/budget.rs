@@ -1,7 +1,7 @@
 //! Budgets: how much of a unit may be spent in a period, by key.
 //!
-//! What is left of a budget is counted under a name that says which unit, which period, when it began and for
-//! which key. So a new period begins with a counter of its own, at nothing. Amounts are millionths.
+//! What is left of a budget is counted under a name that says which unit, which period, when it began and for which
+//! key. So a new period begins with a new counter, at nothing. Amounts are millionths.
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, Timelike};
 use std::collections::HashMap;
@@ -169,7 +169,7 @@ impl Budgets {
 pub struct Reserved {
     pub counter: String,
     pub amount: i64,
-    /// Whether its real use has been told: then what is left of it was not used.
+    /// Whether its worker has told what it really used: then what is left was not used.
     pub is_told: bool,
 }
 

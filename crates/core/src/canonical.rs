@@ -1,4 +1,4 @@
-//! One text for one JSON value, and its hash: two values that mean the same have the same.
+//! The canonical text of a JSON value, and its hash: two values that mean the same have one text and one hash.
 //!
 //! The form is that of RFC 8785 in all but two points: members are sorted by the bytes of their keys, and whole numbers
 //! of up to 64 bits are written as they are. Other numbers count as what a double holds, so 1, 1.0 and 1e0 are one.
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
 
-/// So many members of an object are told apart by a hash of their own.
+/// An object with at most this many members has a hash of each, to tell which of them have changed.
 const MOST_MEMBERS: usize = 64;
 /// Hex digits of the hash of a member: enough to tell a change.
 const SHORT: usize = 12;

@@ -1,18 +1,19 @@
-//! What is in use of each key, and who waits for it, in a table of fixed size that all sessions share.
+//! How much of each key is in use, and how many jobs stand in its line, in a table of fixed size that all sessions
+//! share.
 //!
-//! A key is that of a limit, of which a job takes one counter; that of a budget, of which it takes an amount; or
-//! the name of a fair line, of which nothing is taken but turns.
+//! A key is that of a limit, of which a job takes one slot; that of a budget, of which it takes an amount; or the name
+//! of a fair line, of which nothing is taken but turns.
 
 use crate::line::{Fair, Line};
 use crate::name::Name;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Places that are looked at for one key. Beyond, the table counts as full.
+/// A look for one key goes over at most this many places. Beyond them, the table counts as full.
 const PROBES: usize = 64;
 /// One job's share of a turn, at a weight of 1.
 pub const TURN: u64 = 1 << 20;
-/// Queues with fair lines, of which it is remembered how far turns have come.
+/// The table remembers how far turns have come for at most this many queues with fair lines.
 const QUEUES: usize = 1_024;
 
 /// A key in a database.
@@ -43,7 +44,7 @@ pub struct CounterDemand<'a> {
 pub struct LineTurn {
     /// How much it has had: who has had least is next.
     pub had: u64,
-    /// Where its next turn begins: what it has missed is not made up for.
+    /// Where its next turn begins. It does not make up for what it has missed.
     pub turn: u64,
     pub group: u32,
     pub line: String,
@@ -61,8 +62,9 @@ pub struct Counters<const N: usize> {
     databases: [u32; N],
     names: [Name; N],
     active: [i64; N],
-    /// For a moment below 0, when one that left is told before it came.
-    blocked: [i32; N],
+    /// Jobs that stand in the line. Below 0 for a moment, when the table is told of a job that left before it is told
+    /// that it came.
+    in_line: [i32; N],
     /// What the job wanted that was refused last.
     needed: [i64; N],
     /// Of a fair line: its queue and its group.
@@ -88,7 +90,7 @@ impl<const N: usize> Default for Counters<N> {
             databases: [0; N],
             names: [Name::NONE; N],
             active: [0; N],
-            blocked: [0; N],
+            in_line: [0; N],
             needed: [0; N],
             queues: [0; N],
             groups: [0; N],
@@ -120,7 +122,7 @@ impl<const N: usize> Counters<N> {
             return Some(place);
         }
         let name = Name::new(counter.key)?;
-        let place = Self::places(counter).find(|place| self.active[*place] == 0 && self.blocked[*place] == 0)?;
+        let place = Self::places(counter).find(|place| self.active[*place] == 0 && self.in_line[*place] == 0)?;
         let (queue, group) = Fair::parse(counter.key).map_or((0, 0), |fair| (fair.queue_id, fair.group()));
         (self.databases[place], self.names[place]) = (counter.database, name);
         (self.queues[place], self.groups[place], self.turns[place], self.needed[place]) = (queue, group, 0, 0);
@@ -132,8 +134,8 @@ impl<const N: usize> Counters<N> {
         self.find(counter).map_or(0, |place| self.active[place])
     }
 
-    pub fn blocked(&self, counter: CounterKey<'_>) -> u32 {
-        self.find(counter).map_or(0, |place| self.blocked[place].max(0) as u32)
+    pub fn in_line(&self, counter: CounterKey<'_>) -> u32 {
+        self.find(counter).map_or(0, |place| self.in_line[place].max(0) as u32)
     }
 
     /// Whether there is not enough for the job that was refused last, or for any; `back` is what the one who asks
@@ -163,7 +165,7 @@ impl<const N: usize> Counters<N> {
     /// An amount of a key is free again. True: somebody waits for it.
     pub fn give_back(&mut self, counter: CounterKey<'_>, amount: i64) -> bool {
         self.add_active(counter, -amount);
-        self.find(counter).is_some_and(|place| std::mem::take(&mut self.wanted[place]) || self.blocked[place] > 0)
+        self.find(counter).is_some_and(|place| std::mem::take(&mut self.wanted[place]) || self.in_line[place] > 0)
     }
 
     /// Whether jobs wait for any key, or in any fair line.
@@ -217,7 +219,7 @@ impl<const N: usize> Counters<N> {
         Ok(())
     }
 
-    /// False: there is no room for the counter. What has come back is looked at anew by those who wait.
+    /// False: there is no room for the counter. Those who wait look anew at what has come back.
     pub fn add_active(&mut self, counter: CounterKey<'_>, change: i64) -> bool {
         let Some(place) = self.find_or_make(counter) else { return false };
         self.active[place] = self.active[place].saturating_add(change).max(0);
@@ -232,7 +234,7 @@ impl<const N: usize> Counters<N> {
         for place in 0..N {
             if self.databases[place] == database
                 && self.active[place] != 0
-                && self.blocked[place] == 0
+                && self.in_line[place] == 0
                 && is_meant(self.names[place].as_str())
             {
                 self.active[place] = 0;
@@ -241,11 +243,11 @@ impl<const N: usize> Counters<N> {
     }
 
     /// False: there is no room for the counter.
-    pub fn add_blocked(&mut self, counter: CounterKey<'_>, change: i32) -> bool {
+    pub fn change_line(&mut self, counter: CounterKey<'_>, change: i32) -> bool {
         let Some(place) = self.find_or_make(counter) else { return false };
-        let before = self.blocked[place] > 0;
-        self.blocked[place] += change;
-        match (before, self.blocked[place] > 0) {
+        let before = self.in_line[place] > 0;
+        self.in_line[place] += change;
+        match (before, self.in_line[place] > 0) {
             (false, true) => {
                 if self.queues[place] != 0 {
                     self.turns[place] = self.first_turn(place);
@@ -262,12 +264,12 @@ impl<const N: usize> Counters<N> {
         true
     }
 
-    /// Sets how many jobs wait for a key, or in a fair line, that is not known yet. False: there is no room for the counter.
-    pub fn restore_blocked(&mut self, counter: CounterKey<'_>, blocked: u32) -> bool {
+    /// Sets how many jobs stand in a line that the table does not know yet. False: there is no room for the counter.
+    pub fn restore_line(&mut self, counter: CounterKey<'_>, in_line: u32) -> bool {
         let Some(place) = self.find_or_make(counter) else { return false };
-        if self.blocked[place] == 0 && blocked > 0 {
+        if self.in_line[place] == 0 && in_line > 0 {
             self.turns[place] = self.time(counter.database, self.queues[place]);
-            self.blocked[place] = blocked as i32;
+            self.in_line[place] = in_line as i32;
             self.begin_waiting(place);
         }
         true
@@ -284,11 +286,11 @@ impl<const N: usize> Counters<N> {
     /// Forgets the counters of a database.
     pub fn clear(&mut self, database: u32) {
         for place in (0..N).filter(|place| self.databases[*place] == database).collect::<Vec<_>>() {
-            if self.blocked[place] > 0 {
+            if self.in_line[place] > 0 {
                 self.end_waiting(place);
             }
             (self.databases[place], self.names[place], self.queues[place]) = (0, Name::NONE, 0);
-            (self.active[place], self.blocked[place]) = (0, 0);
+            (self.active[place], self.in_line[place]) = (0, 0);
         }
         self.times.iter_mut().filter(|time| time.database == database).for_each(|time| *time = Time::default());
     }
@@ -304,8 +306,8 @@ impl<const N: usize> Counters<N> {
         (0..PROBES).map(|step| (first + step) % QUEUES).find(|place| is_it(&self.times[*place]))
     }
 
-    /// How far the turns of a queue have come. Whoever begins to wait, or could not be served for a while, begins
-    /// here, because what it has missed is not made up for. (0 in a queue for which there is no room.)
+    /// How far the turns of a queue have come. Whoever begins to wait, or could not be served for a while, begins here,
+    /// because it does not make up for what it has missed. (0 in a queue for which there is no room.)
     fn time(&self, database: u32, queue: i32) -> u64 {
         self.time_place(database, queue).map_or(0, |place| self.times[place].turn)
     }
@@ -317,7 +319,7 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// Where a fair line begins into which jobs have come: with its group, or with the others.
+    /// Where the turn of a fair line begins when the first jobs come into it: with its group, or with the others.
     fn first_turn(&self, place: usize) -> u64 {
         let (database, queue, group) = (self.databases[place], self.queues[place], self.groups[place]);
         let of_group = self.waiting(database, queue).find(|other| self.groups[*other] == group);
@@ -361,7 +363,8 @@ impl<const N: usize> Counters<N> {
         lines
     }
 
-    /// What those without a fairness key have had; they stand with all the others, or in a line of capabilities.
+    /// How much jobs without a fairness key have had. They are among the ready ones, or in a fair line for what they
+    /// require.
     pub fn had_without_key(&self, database: u32, queue: i32) -> u64 {
         self.find(CounterKey { database, key: &without_key(queue) }).map_or(0, |place| self.turns[place])
     }
@@ -394,7 +397,7 @@ impl<const N: usize> Counters<N> {
         self.pass_time(database, queue, begins + share * jobs.saturating_sub(1));
     }
 
-    /// Those without a fairness key had nothing when their turn came: they are asked again when the others have had
+    /// There was no job without a fairness key when their turn came: they get the next one when the others have had
     /// theirs.
     pub fn passed_over(&mut self, database: u32, queue: i32) {
         let turn = self.turn_without_key(database, queue) + TURN;

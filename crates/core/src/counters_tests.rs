@@ -45,12 +45,12 @@ fn a_full_table_gives_nothing_away() {
 fn what_is_waited_for_is_found() {
     let mut counters = Counters::<64>::default();
     assert_eq!(counters.is_waited(), (false, false));
-    counters.add_blocked(counter(2), 3);
-    counters.add_blocked(CounterKey { database: 2, key: "one" }, 1);
-    counters.add_blocked(counter(4), 1);
-    counters.add_blocked(counter(4), -1);
+    counters.change_line(counter(2), 3);
+    counters.change_line(CounterKey { database: 2, key: "one" }, 1);
+    counters.change_line(counter(4), 1);
+    counters.change_line(counter(4), -1);
     assert_eq!(counters.waited_for(1).collect::<Vec<_>>(), ["two"]);
-    counters.add_blocked(CounterKey { database: 1, key: "fair:1||a" }, 1);
+    counters.change_line(CounterKey { database: 1, key: "fair:1||a" }, 1);
     assert_eq!(counters.is_waited(), (true, true));
     assert_eq!(counters.waited_for(1).collect::<Vec<_>>(), ["two"], "a fair line is no key");
     counters.clear(1);
@@ -71,13 +71,13 @@ fn who_wants_much_is_waited_for() {
     assert!(!counters.is_full(counter(1), 100, 0));
     assert_eq!(counters.take(1, &wanted(50)), Ok(()));
     // When it goes, those behind it are looked at.
-    counters.add_blocked(counter(1), 2);
+    counters.change_line(counter(1), 2);
     assert_eq!(counters.take(1, &wanted(30)), Err(0));
     counters.add_active(counter(1), -10);
     assert!(!counters.is_full(counter(1), 100, 0));
     assert_eq!(counters.take(1, &wanted(30)), Err(0));
     assert!(counters.is_full(counter(1), 100, 0));
-    counters.add_blocked(counter(1), -1);
+    counters.change_line(counter(1), -1);
     assert!(!counters.is_full(counter(1), 100, 0));
     counters.add_active(counter(1), 10);
     // Who wants nothing waits too when nothing is left.
@@ -90,7 +90,7 @@ fn what_nobody_needs_any_more_makes_room() {
     for number in 1..=4 {
         assert_eq!(counters.take(1, &[one(number, 9)]), Ok(()));
     }
-    counters.add_blocked(counter(2), 1);
+    counters.change_line(counter(2), 1);
     counters.forget(1, |key| key == "one" || key == "two");
     assert_eq!((counters.active(counter(1)), counters.active(counter(2)), counters.active(counter(3))), (0, 1, 1));
     assert_eq!(counters.take(1, &[one(5, 9)]), Ok(()));
@@ -118,12 +118,12 @@ fn each_gets_its_share_and_who_comes_late_does_not_catch_up() {
     let mut counters = Counters::<64>::default();
     let (a, b, late) = (fair_line("a"), fair_line("b"), fair_line("late"));
     for name in [&a.0, &b.0] {
-        counters.add_blocked(CounterKey { database: 1, key: name }, 1_000);
+        counters.change_line(CounterKey { database: 1, key: name }, 1_000);
     }
     let weights = BTreeMap::from([(b.1, 3.0)]);
     let got = serve(&mut counters, &weights, 400);
     assert_eq!((got[&a.1], got[&b.1]), (100, 300));
-    counters.add_blocked(CounterKey { database: 1, key: &late.0 }, 1_000);
+    counters.change_line(CounterKey { database: 1, key: &late.0 }, 1_000);
     let got = serve(&mut counters, &weights, 500);
     assert!(got[&late.1].abs_diff(100) <= 1 && got[&a.1].abs_diff(100) <= 1, "{got:?}");
     // Other queues and databases have other turns.
@@ -136,7 +136,7 @@ fn each_gets_its_share_and_who_comes_late_does_not_catch_up() {
 fn those_without_a_key_are_a_group_as_well() {
     let mut counters = Counters::<64>::default();
     let (a, _) = fair_line("a");
-    counters.add_blocked(CounterKey { database: 1, key: &a }, 10);
+    counters.change_line(CounterKey { database: 1, key: &a }, 10);
     counters.served(1, 3, fair_line("a").1, TURN, 5);
     assert_eq!(counters.turn_without_key(1, 3), 4 * TURN, "where the last job stood that was given out");
     counters.served(1, 3, 0, TURN, 1);
@@ -151,7 +151,7 @@ fn who_cannot_be_served_holds_nobody_up_and_does_not_catch_up() {
     let mut counters = Counters::<64>::default();
     let (full, busy, late) = (fair_line("full"), fair_line("busy"), fair_line("late"));
     for name in [&full.0, &busy.0] {
-        counters.add_blocked(CounterKey { database: 1, key: name }, 1_000);
+        counters.change_line(CounterKey { database: 1, key: name }, 1_000);
     }
     let may = |_: &Counters<64>, fair: Fair<'_>| fair.fairness_key != "full";
     let serve = |counters: &mut Counters<64>, times: usize, all: bool| {
@@ -165,7 +165,7 @@ fn who_cannot_be_served_holds_nobody_up_and_does_not_catch_up() {
     };
     serve(&mut counters, 500, false);
     // Who comes now takes turns with the one that was served, not with the one that could not be.
-    counters.add_blocked(CounterKey { database: 1, key: &late.0 }, 1_000);
+    counters.change_line(CounterKey { database: 1, key: &late.0 }, 1_000);
     let got = serve(&mut counters, 20, false);
     assert!(got[&late.1].abs_diff(10) <= 1, "{got:?}");
     // And when that one can be served, it does too.
@@ -199,7 +199,7 @@ fn a_worker_sees_the_fair_lines_that_it_may_read() {
     let mut counters = Counters::<64>::default();
     for needs in ["gpu", "web"] {
         let line = Line::fair(3, &[needs.to_owned()], None).expect("a line");
-        counters.add_blocked(CounterKey { database: 1, key: line.name() }, 1);
+        counters.change_line(CounterKey { database: 1, key: line.name() }, 1);
     }
     let found = counters.fair_lines(1, 3, 9, |_, fair| fair.admits(&["gpu".to_owned()]));
     assert_eq!(found.iter().map(|turn| turn.line.as_str()).collect::<Vec<_>>(), ["fair:3|gpu|"]);

@@ -16,9 +16,9 @@ use crate::input::DEFAULT_QUEUE;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many operations and compensations at most.
+/// A manifest has at most this many operations and compensations.
 pub const LARGEST_MANIFEST: usize = 2_000;
-/// Types of effects that one of them produces.
+/// One of them produces at most this many types of effects.
 pub const MOST_EFFECTS: usize = 100;
 
 /// Work that changes something outside.

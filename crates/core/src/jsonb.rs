@@ -33,7 +33,7 @@ const FALSE: u32 = 0x2000_0000;
 const TRUE: u32 = 0x3000_0000;
 const NULL: u32 = 0x4000_0000;
 const CONTAINER: u32 = 0x5000_0000;
-/// Every so many entries one holds the offset of its end instead of its length.
+/// One entry in this many holds the offset of its end instead of its length.
 const STRIDE: usize = 32;
 
 /// A value: to be written, or as it was read.
@@ -267,7 +267,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The items of so many entries, one after the other.
+    /// The items of this many entries, one after the other.
     fn run(self, first: usize, count: usize) -> impl ExactSizeIterator<Item = Item<'a>> {
         let mut end = if first == 0 || count == 0 { 0 } else { self.end(first - 1) };
         (first..first + count).map(move |place| {

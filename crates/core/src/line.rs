@@ -107,12 +107,13 @@ impl<'a> Fair<'a> {
         Line::Fair(format!("{FAIR}{}|{}|{}", self.queue_id, self.needs, self.fairness_key))
     }
 
-    /// Whether someone with these capabilities may run its jobs.
+    /// Whether a worker with these capabilities may run its jobs.
     pub fn admits(&self, capabilities: &[String]) -> bool {
         self.needs.is_empty() || self.needs.split(',').all(|need| capabilities.iter().any(|has| has == need))
     }
 
-    /// A number for those who take turns: all lines of a fairness key have the same. 0: without one.
+    /// The number of the group that takes turns: one for all lines of a fairness key. 0: the group without a fairness
+    /// key.
     pub fn group(&self) -> u32 {
         if self.fairness_key.is_empty() {
             return 0;

@@ -23,7 +23,7 @@ const REACH: usize = 8;
 pub const LATE_US: i64 = 1_000_000;
 /// A lane is looked at in full at least this often, in microseconds …
 const LOOK_EVERY_US: i64 = 1_000_000;
-/// … unless that would cost more than one part in so many of the time.
+/// … unless that would cost more than one part in this many of the time.
 const LOOK_SHARE: i64 = 50;
 
 /// A place in an index: a time in microseconds, then an id.

@@ -1,6 +1,6 @@
 //! A key as a table of fixed size can hold it.
 
-/// The longest name: that of a lane with all that it can have.
+/// The longest name: that of a fair line with all that it can have.
 pub const LONGEST_NAME: usize = 200;
 
 #[derive(Clone, Copy)]

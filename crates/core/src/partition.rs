@@ -6,10 +6,10 @@
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Utc};
 
 pub const DAY_US: i64 = 86_400_000_000;
-/// Spans are made for so many days ahead.
+/// Spans are made for this many days ahead.
 pub const AHEAD_DAYS: i64 = 7;
-/// Events that are kept for longer than so many days are divided by months: a statement over all
-/// partitions must not meet hundreds.
+/// Events that are kept for more than this many days are divided by months: a statement over all partitions must not
+/// meet hundreds.
 pub const LONGEST_BY_DAYS: i64 = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use crate::error::Refusal;
 use crate::jsonb::Container;
 
-/// Keys that may not appear at the top of a payload or of a heartbeat's metadata: content and
-/// secrets live elsewhere and are pointed at. Nested keys are not looked at, because the rule is
-/// the same as the one the CHECK constraint states, and that one reads the top level.
+/// Keys that may not appear at the top of a payload or of a heartbeat's metadata: content and secrets live elsewhere
+/// and are pointed at. Nobody looks at nested keys: this is the rule of the CHECK constraint, which reads the top
+/// level.
 pub const DENIED_KEYS: [&str; 10] =
     ["body", "content", "raw", "vector", "embedding", "secret", "token", "password", "ssn", "personal_data"];
 

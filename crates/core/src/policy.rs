@@ -151,7 +151,7 @@ impl Hook {
         } else {
             (at, None)
         };
-        // Only plain names: what is stored here is called, and must be no SQL of its own.
+        // Only plain names are accepted: agentq calls what is stored here, so it must not hold other SQL.
         let plain = |part: &&str| {
             let mut letters = part.chars();
             part.len() < 64

@@ -9,7 +9,7 @@ use crate::reader::{Member, Reader};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// The kind of a step that has none, and no mission of its own.
+/// Stands for the kind of a step that names no kind, and no mission either.
 const NAMELESS: &str = "";
 /// What a step hands to its worker: data, in which a "kind" means nothing.
 const DATA: [&str; 2] = ["params", "metadata"];

@@ -11,7 +11,7 @@ type Micros = i64;
 /// Slices that a window is made of.
 const SLICES: usize = 16;
 
-/// So much in so long.
+/// A rate: at most `amount` in a time of `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub amount: u32,
@@ -41,7 +41,7 @@ pub struct Gauge {
     /// Of a window: the newest first, and how long each is.
     slices: [u32; SLICES + 1],
     slice: Micros,
-    /// The other side lets nobody through before.
+    /// The other side lets nobody through before this moment.
     closed_until: Micros,
     /// When the job fits that was refused last. Until then lighter ones wait behind it.
     opens_at: Micros,
@@ -79,8 +79,8 @@ impl Gauge {
         self.slices.iter().fold(0, |sum, slice| sum.saturating_add(*slice))
     }
 
-    /// When a job of this weight may be begun; None: now. One that is heavier than all that there ever is may be
-    /// begun when nothing else counts.
+    /// When a job of this weight may be begun; None: now. A job that is heavier than the whole rate may be begun when
+    /// nothing else counts.
     fn fits_at(&self, rate: &Rate, weight: u32, now: Micros) -> Option<Micros> {
         if rate.amount == 0 {
             return Some(Micros::MAX);
@@ -141,7 +141,7 @@ impl Gauge {
         }
     }
 
-    /// The other side has said how much it still lets through. More than this gauge knows of, it does not believe:
+    /// Notes how much the other side says that it still lets through. The gauge does not believe more than it knows of:
     /// what was begun here may not have arrived there.
     pub fn remain(&mut self, rate: &Rate, remaining: u32, now: Micros) {
         let left = self.left(rate, now);
@@ -150,7 +150,7 @@ impl Gauge {
         }
     }
 
-    /// The other side has said that it lets nobody through before. A moment that has passed opens it.
+    /// Notes that the other side lets nobody through before this moment. A moment that has passed opens the gauge.
     pub fn close(&mut self, until: Micros, now: Micros) {
         self.closed_until = if until > now { self.closed_until.max(until) } else { 0 };
         self.idle_at = self.idle_at.max(self.closed_until);

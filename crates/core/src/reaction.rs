@@ -72,7 +72,7 @@ impl Matrix {
             if patterns.iter().any(|other| other.name == pattern.name) {
                 return Err(item.refuse(
                     format!("there is another pattern \"{}\" before it", pattern.name),
-                    "Give each pattern an id of its own: cooldown and dedupe go by it.",
+                    "Give each pattern another id: cooldown and dedupe go by it.",
                 ));
             }
             patterns.push(pattern);
@@ -140,7 +140,7 @@ impl Pattern {
                 || source.is_some_and(|source| self.sources.iter().any(|pattern| glob(pattern, source))))
     }
 
-    /// Whether chance lets this event through. The same event always gets the same answer.
+    /// Whether chance lets this event through. An event always gets one answer.
     pub fn is_lucky(&self, event: &[u8; 16]) -> bool {
         draw(event, &self.name) < self.probability
     }
@@ -253,7 +253,7 @@ pub fn resolve(template: &Value, value_of: &mut dyn FnMut(&str) -> Result<Value,
         let value = value_of(path)?;
         if has_reference(&value) {
             return Err(Refusal::new(
-                format!("the event's data at {path} holds a reference of its own"),
+                format!("the event's data at {path} holds a reference"),
                 "Data must not have objects whose only key begins with $: they would be taken for references.",
             ));
         }

@@ -67,7 +67,7 @@ pub struct Plan {
     pub unsafe_steps: Vec<String>,
 }
 
-/// The names in a list of the checkpoint. What is none is passed over: a checkpoint is the worker's own.
+/// The names in a list of the checkpoint. Passes over what is no name: a checkpoint is the worker's own.
 fn names<'a>(checkpoint: Option<Item<'a>>, key: &str) -> Vec<&'a str> {
     let list = checkpoint.and_then(|item| Reader::at("the checkpoint", item).member(key).reader());
     let list = list.filter(Reader::is_list);

@@ -127,7 +127,7 @@ impl Reason {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum After {
-    /// Another try after so many seconds.
+    /// Another try after this many seconds.
     Retry(f64),
     DeadLetter(Reason),
     /// Cancelled; with a dead letter if it was the worker that gave up.
@@ -169,7 +169,7 @@ fn may_retry(failure: &Failure<'_>, policy: &Policy) -> bool {
     failure.retryable && !listed(&policy.non_retryable) && wanted
 }
 
-/// Whether a job takes its workers down: so many attempts in a row have ended with a silent worker.
+/// Whether a job takes its workers down: at least `most` attempts in a row have ended with a silent worker.
 pub fn is_poisonous(silent_in_a_row: i64, most: i64) -> bool {
     most > 0 && silent_in_a_row >= most
 }

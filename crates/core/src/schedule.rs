@@ -75,8 +75,8 @@ pub struct Rule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum When {
-    /// At the multiples of so many microseconds since 1970, so that the slots do not depend on
-    /// when the schedule was made.
+    /// At the multiples of this many microseconds since 1970, so that the slots do not depend on when the schedule was
+    /// made.
     Every(i64),
     Cron {
         cron: Box<Cron>,
@@ -333,8 +333,8 @@ fn cron(fields: &[&str]) -> Result<Box<Cron>, Refusal> {
     Ok(Box::new(cron))
 }
 
-/// Whether a field is made of numbers, and of names of its own. croner replaces names wherever they
-/// stand and passes over empty parts, so that `JANFEB` would be December, and `,` would never fire.
+/// Whether a field is made of numbers, and of the names that it knows. croner replaces names wherever they stand and
+/// passes over empty parts, so that `JANFEB` would be December, and `,` would never fire.
 fn is_plain(place: usize, field: &str) -> bool {
     let field = field.to_ascii_uppercase();
     let (name, _, names) = FIELDS[place];

@@ -1,8 +1,7 @@
 //! Which transactions had committed at a moment, as the server tells it: `xmin:xmax:in progress`.
 //!
-//! Two of these say which transactions have ended in between: those that were in progress in the
-//! older one, or had not begun, and are neither in the newer one. However long one of them stays
-//! open, it holds nothing else up.
+//! Two snapshots say which transactions have ended in between: those that the older one shows as in progress or not
+//! begun, and the newer one as neither. However long one of them stays open, it holds nothing else up.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
@@ -21,8 +20,8 @@ impl Snapshot {
         Some(Snapshot { xmin, xmax, in_progress: numbers.collect::<Option<_>>()? })
     }
 
-    /// The same, but without a transaction: the server does not count the one that asks among those in
-    /// progress, which it is.
+    /// This snapshot with a transaction in progress: the server does not count the one that asks among those, though it
+    /// is.
     pub fn without(mut self, xid: u64) -> Snapshot {
         if self.sees(xid) {
             self.in_progress.push(xid);

@@ -47,8 +47,8 @@ pub fn next(status: Status, idempotent: bool) -> Next {
     }
 }
 
-/// Which turn of a loop an attempt is at: the first of `known` turns that it has not passed, or the one after them. What it
-/// has passed are the first so many.
+/// Which turn of a loop an attempt is at: the first of `known` turns that it has not passed, or the one after them. An
+/// attempt passes turns in order, from the first on.
 pub fn turn(known: i32, mut passed: impl FnMut(i32) -> bool) -> i32 {
     // Mostly the attempt is ahead of all that is known.
     if known == 0 || passed(known) {
@@ -81,7 +81,7 @@ impl Inputs {
         let told = told.map(|told| format!(" ({told})")).unwrap_or_default();
         Refusal::new(
             format!("{what} was begun with other inputs before{told}: their hash was {before}, and is {}", self.hash),
-            "The same name stands for the same work. Give the same inputs, or another name, or an index where it is one of several.",
+            "A name always stands for the same work. Give the same inputs, or another name, or an index where it is one of several.",
         )
     }
 }

@@ -53,7 +53,7 @@ fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
     })
 }
 
-/// A change is named for what it is to become, so a null is no way to leave it out.
+/// Each key of the changes names a new value, so a null does not mean that the key is left out.
 fn check(changes: Reader<'_>) -> Result<(), Refusal> {
     changes.object(&CHANGEABLE)?;
     for (key, at) in changes.members()? {

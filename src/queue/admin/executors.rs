@@ -18,7 +18,7 @@ use serde_json::json;
 
 statements!("executors.sql": TICK, STALE_CHECK, CLASS_EXECUTORS);
 
-/// Jobs of stale executors recovered in one run.
+/// One run recovers at most this many jobs of stale executors.
 const RECOVER_AT_MOST: i64 = 500;
 
 #[pg_extern(security_definer)]
@@ -58,7 +58,7 @@ fn fn_queue_heartbeat_tick(
     })
 }
 
-/// A sign of life that the engine gives for one of its own.
+/// Gives a sign of life for one of the SQL workers.
 pub fn tick_for(name: &str, kind: &str, job: Option<Uuid>, now: Micros) {
     let metadata = Jsonb::from_value(serde_json::json!({}));
     db::connect(|db| {

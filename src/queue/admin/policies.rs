@@ -119,7 +119,7 @@ fn fn_retry_policy_set(p_scope: Option<&str>, p_name: Option<&str>, p_policy: Op
     db::answer(|db| {
         let answer = db.run(&POLICY_SET, &[scope.into(), name.into(), Jsonb::from_value(policy).into(), now.into()]);
         let pgrx::JsonB(mut answer) = answer.only();
-        // Allowed, since a worker may use classes of its own, but more often a slip.
+        // A class that is not in the table is allowed, since a worker may use others, but it is more often a slip.
         if !unknown.is_empty() {
             answer["unknown_classes"] = json!(unknown);
         }
@@ -172,7 +172,7 @@ fn checked(policy: Reader<'_>) -> Result<Value, Refusal> {
         delays.list("numbers", 1..=MOST_DELAYS)?.try_for_each(|delay| delay.number(0.0..=LONGEST_WAIT).map(drop))
     })?;
     let key_wanted = policy.member("requires_idempotency_key");
-    key_wanted.hint("With true, a job without a key of its own is refused.").flag()?;
+    key_wanted.hint("With true, a job without an idempotency key is refused.").flag()?;
     let mut value = policy.value()?;
     for key in ["retryable", "non_retryable"] {
         if let Some(names) = classes(policy.member(key))? {

@@ -1,7 +1,7 @@
 //! Schedules: jobs that are enqueued again and again, at the times of a cron rule.
 //!
-//! A slot is fired by locking the schedule, enqueuing its job and moving the schedule on to the next
-//! slot, all in one transaction: no slot can be fired twice, and none is lost to a crash.
+//! To fire a slot, one transaction locks the schedule, enqueues its job and moves the schedule on to the next slot: no
+//! slot can be fired twice, and none is lost to a crash.
 
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::parse_id;

@@ -1,8 +1,8 @@
 //! Budgets: what jobs may cost. A claim reserves what a job is expected to cost, its worker tells what it did
 //! cost, and what was reserved and not used goes back when the attempt ends.
 //!
-//! What was spent is written as rows of its own, never as a change to one row, so that workers do not wait for
-//! each other; the engine adds them up.
+//! What was spent is written as new rows, never as a change to one row, so that workers do not wait for each other; the
+//! engine adds them up.
 
 use super::limits;
 use crate::base::clock::{self, Micros, timestamp};
@@ -28,7 +28,7 @@ statements!("budgets.sql": BUDGET_SET, BUDGET_REMOVE, LEASE_RESERVED);
 /// The longest name of a unit, and the largest amount of one.
 const LONGEST_UNIT: usize = 30;
 const LARGEST: f64 = 1e12;
-/// Units in which one job has a cost.
+/// One job has a cost in at most this many units.
 const MOST_UNITS: usize = 16;
 
 /// Checks what a job is expected to cost, or did: an amount of each unit.
@@ -60,7 +60,7 @@ fn check_unit(unit: &str) -> Result<&str, Refusal> {
 }
 
 /// What a job is expected to cost, in millionths of each unit.
-pub fn cost_of(body: &table::Reader) -> Vec<(String, i64)> {
+pub fn cost_of(body: &table::RowReader) -> Vec<(String, i64)> {
     let Some(bytes) = body.maybe_bytes(job::cost) else { return Vec::new() };
     let cost = Jsonb::from_container(bytes).parse("cost").unwrap_or_default();
     let amounts = cost.as_object().into_iter().flatten();
@@ -107,7 +107,7 @@ fn shown(amount: i64) -> String {
     if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:06}").trim_end_matches('0').to_owned() }
 }
 
-/// A lease that has reserved this ends without success: it goes back, but for what its worker has told of.
+/// Gives back what a lease has reserved that ends without success, but for what its worker has told of.
 pub fn refund(reserved: &[String]) {
     if !reserved.is_empty() && count_first() {
         for reserved in reserved.iter().filter_map(|text| Reserved::parse(text)) {
@@ -116,8 +116,8 @@ pub fn refund(reserved: &[String]) {
     }
 }
 
-/// A lease that has reserved this ends with success. Where its worker has not told what was used, that is what was
-/// reserved. Returns rows to be written.
+/// Counts what a lease has reserved that ends with success as used, unless its worker has told what it used. Returns
+/// rows that the caller has to write.
 pub fn settle(reserved: &[String], job_id: Uuid, now: Micros) -> Vec<Row> {
     let mut rows = Vec::new();
     if reserved.is_empty() {

@@ -59,7 +59,7 @@ struct Counted<'a> {
     refused: &'a Refused,
 }
 
-/// What the jobs asked for that a claim has refused, by key, so that it does not come back to them.
+/// By key, what the jobs asked for that a claim has refused, so that it does not come back to them.
 pub type Refused = RefCell<BTreeMap<String, i64>>;
 
 pub struct Gates<'a> {
@@ -88,7 +88,7 @@ impl<'a> Gates<'a> {
         if board::ensure(leases.id(), tables::count) {
             return Gates { rules, budgets, now, counted: None };
         }
-        // Nobody else holds a slot of these rules that is not to be seen yet.
+        // With these rules locked, nobody holds a slot of them that this session cannot see yet.
         db::connect(|db| {
             db.run(&RULES_LOCK, &[]);
             db.run(&BUDGETS_LOCK, &[]);
@@ -160,7 +160,7 @@ impl<'a> Gates<'a> {
         let waited_for = match &self.counted {
             None => asking::waited_for().unwrap_or_else(|| tables::line_names(false)),
             Some(counted) => {
-                let waits = |(key, count): &(&String, &Count)| count.blocked > 0 && !is_fair(key);
+                let waits = |(key, count): &(&String, &Count)| count.in_line > 0 && !is_fair(key);
                 counted.counts.iter().filter(waits).map(|(key, _)| key.clone()).collect()
             }
         };

@@ -28,9 +28,9 @@ statements!("limits.sql": LIMIT_SET, LIMIT_MARK, LIMIT_REMOVE, LIMITLESS, LIMIT_
 
 /// Beginnings of keys that jobs have without being told.
 const RESERVED: [&str; 4] = ["queue:", "kind:", "worker_type:", "worker:"];
-/// Keys that a job may be enqueued with.
+/// A job may be enqueued with at most this many keys.
 const MOST_KEYS: usize = 16;
-/// Keys for whose freed slots one claim looks.
+/// One part of a claim looks for freed slots of at most this many keys.
 pub const OPEN_AT_ONCE: usize = 16;
 
 /// Checks the keys that a job is enqueued with: a list, or an object that gives each its weight. Sorted.
@@ -60,7 +60,7 @@ pub fn check_keys(at: Reader<'_>) -> Result<Vec<(String, u32)>, Refusal> {
     Ok(keys)
 }
 
-/// Checks a key of a job's own.
+/// Checks a key that a caller gives to a job.
 pub fn check_key(key: &str) -> Result<String, Refusal> {
     let key = input::name("a limit key", key, LONGEST_KEY)?;
     if key == limits::GLOBAL
@@ -98,15 +98,16 @@ impl Worker<'_> {
     }
 }
 
-/// A lease with slots of these keys ends: they are free when the transaction commits. Slots must have been
-/// counted while the lease was there.
+/// Frees the slots that a lease has of these keys, when the transaction commits. They must have been counted while the
+/// lease was there.
 pub fn free(keys: &[String]) {
     if !keys.is_empty() && count_first() {
         keys.iter().for_each(|key| changes::free(key, 1));
     }
 }
 
-/// Frees the slots of a lease that is about to be ended by a statements, and what it has reserved, if the job has one.
+/// Frees the slots of the lease that a job has, if it has one, and what it has reserved: a statement is about to end
+/// it.
 pub fn free_lease_of(job_id: Uuid) {
     let (leases, moment) = (Table::open(&job_lease::TABLE), Moment::now());
     let mut lease = Scan::by_id(&leases, &moment, c"job_lease_pkey", job_id);
@@ -137,7 +138,7 @@ fn alone() {
 pub fn change_rules(change: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
     alone();
     wake_all_at_commit();
-    // Claims that do not know the rule yet are waited for, and those to come wait for it.
+    // This waits for claims that do not know the rule yet, and claims to come wait for it.
     lease::keep_all_as_they_are();
     db::answer(|db| {
         let answer = change(db);
@@ -155,7 +156,7 @@ fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
     limit.reader("p_limit").and_then(check).or_raise();
     change_rules(|db| {
         let now = timestamp(clock::now());
-        // What a report has made is not to hide the rule.
+        // Rules that a report has made must not hide this one.
         if key.ends_with('*') {
             db.run(&REPORTS_FORGET, &[key.into()]);
         }
@@ -192,7 +193,7 @@ fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
     })
 }
 
-/// Slots in use as shared memory counts them.
+/// Slots in use as the board counts them.
 #[pg_extern(schema = "agentq_internal", security_definer, volatile)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_counted(p_key: Option<&str>) -> Option<i64> {
@@ -220,7 +221,7 @@ fn fn_limit_gauge(p_key: Option<&str>, p_weight: default!(Option<i32>, "1")) -> 
     ))
 }
 
-/// A worker tells what the other side said: nobody before that moment, or so much is left.
+/// A worker tells what the other side said: that it lets nobody through before a moment, or how much is left.
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_report(
@@ -248,7 +249,7 @@ fn fn_limit_report(
             .or_raise()
     }
     let now = clock::now();
-    // Before the rules are read: a change of them is waited for, and waits.
+    // Taken before the rules are read: a change of rules is over by now, or waits for this transaction.
     lock_against_rule_change();
     // A key that no rule is about gets one, so that claims look at it.
     if Rulebook::current().limits.of(key).is_none() {
@@ -271,7 +272,7 @@ fn fn_limit_report(
         // At once, and for all: it is true whatever becomes of this transaction.
         gauges::change(key, now, report)
     } else {
-        // No claim is to count from what is about to change.
+        // The lock keeps claims from counting what is about to change.
         db::connect(|db| db.run(&RULES_LOCK, &[]).len());
         let mut gauge = tables::written_gauge(key);
         report(&mut gauge);

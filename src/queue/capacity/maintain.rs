@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 statements!("maintain.sql": BUDGET_ADD_UP, FORGET_GAUGES);
 
-/// Rows of what was spent that are added up in one transaction.
+/// One transaction adds up at most this many rows of what was spent.
 const AT_MOST: i64 = 10_000;
 /// The counters of periods that have passed are forgotten this often, in microseconds.
 const FORGET_EVERY_US: i64 = 60_000_000;

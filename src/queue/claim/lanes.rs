@@ -37,14 +37,14 @@ impl Lane {
         }
     }
 
-    /// The lanes of jobs that stand in one of these lines, which have these names.
+    /// The lanes of the jobs that stand in the lines with these names.
     pub fn in_lines(lanes: &[Lane], names: &[String]) -> Vec<Lane> {
         let of = |lane: &Lane, name: &String| Lane { line: Some(Line::parse(name)), group: None, ..lane.clone() };
         lanes.iter().flat_map(|lane| names.iter().map(move |name| of(lane, name))).collect()
     }
 
     /// The index whose rows begin with this lane's keys.
-    fn scan<'a>(&self, ready: &'a Table, moment: &'a Moment, part: Part) -> Scan<'a> {
+    fn scan<'a>(&self, ready: &'a Table, moment: &'a Moment, part: Stretch) -> Scan<'a> {
         let mut equal: Vec<Key<'_>> = self.line.iter().map(|line| Key::Text(line.name())).collect();
         equal.push(Key::Int(self.queue.queue_id));
         equal.extend(self.kind.iter().map(|kind| Key::Text(kind)));
@@ -55,19 +55,19 @@ impl Lane {
             (Some(_), None) => c"job_line_any_idx",
         };
         match part {
-            Part::All => Scan::begin(ready, moment, index, &equal, None),
-            Part::Beyond(priority) => Scan::begin(ready, moment, index, &equal, Some(Bound::After(priority))),
-            Part::Beside(mark, until) => {
+            Stretch::All => Scan::begin(ready, moment, index, &equal, None),
+            Stretch::Beyond(priority) => Scan::begin(ready, moment, index, &equal, Some(Bound::After(priority))),
+            Stretch::Beside(mark, until) => {
                 equal.extend([Key::Int(mark.priority), Key::Time(mark.from.at)]);
                 let from = [Key::Id(Uuid::from_bytes(mark.from.id))];
                 let until = Key::Id(Uuid::from_bytes(until.to_be_bytes()));
                 Scan::begin(ready, moment, index, &equal, Some(Bound::Between(&from, until)))
             }
-            Part::From(mark) | Part::Near(mark, _) => {
+            Stretch::From(mark) | Stretch::Near(mark, _) => {
                 equal.push(Key::Int(mark.priority));
                 let from = [Key::Time(mark.from.at), Key::Id(Uuid::from_bytes(mark.from.id))];
                 let bound = match part {
-                    Part::Near(_, until) => Bound::Between(&from, Key::Time(until)),
+                    Stretch::Near(_, until) => Bound::Between(&from, Key::Time(until)),
                     _ => Bound::From(&from),
                 };
                 Scan::begin(ready, moment, index, &equal, Some(bound))
@@ -80,7 +80,7 @@ impl Lane {
     pub fn look(&self, ready: &Table, moment: &Moment) -> Vec<Mark> {
         let mut found: Vec<Mark> = Vec::new();
         while found.len() <= PRIORITIES {
-            let part = found.last().map_or(Part::All, |mark| Part::Beyond(mark.priority));
+            let part = found.last().map_or(Stretch::All, |mark| Stretch::Beyond(mark.priority));
             let mut scan = self.scan(ready, moment, part);
             if !scan.next() {
                 break;
@@ -91,9 +91,9 @@ impl Lane {
     }
 }
 
-/// A part of a lane.
+/// A stretch of a lane.
 #[derive(Clone, Copy)]
-enum Part {
+enum Stretch {
     All,
     /// Priorities that come after this one.
     Beyond(i32),
@@ -116,8 +116,8 @@ enum Reach {
     Ids(u128),
 }
 
-/// How many times the distance between the last two jobs that a session has taken from a lane a scan reaches ahead, in
-/// time or in ids.
+/// How far a scan reaches ahead, in time and in ids: a multiple of the distance between the last two jobs that this
+/// session has taken from the lane.
 const REACH: Micros = 8;
 const REACH_IDS: u128 = 4;
 
@@ -152,15 +152,15 @@ impl Reach {
         REACHED.set(Reached { lane, last: at, reach });
     }
 
-    /// The part of a lane to read first.
-    fn part(self, mark: Mark) -> Part {
+    /// The stretch of a lane to read first.
+    fn part(self, mark: Mark) -> Stretch {
         match self {
-            Reach::Time(width) if mark.from.at > Micros::MIN => Part::Near(mark, mark.from.at.saturating_add(width)),
+            Reach::Time(width) if mark.from.at > Micros::MIN => Stretch::Near(mark, mark.from.at.saturating_add(width)),
             // A mark without an id stands before all jobs of its time.
             Reach::Ids(width) if mark.from.id != [0; 16] => {
-                Part::Beside(mark, u128::from_be_bytes(mark.from.id).saturating_add(width))
+                Stretch::Beside(mark, u128::from_be_bytes(mark.from.id).saturating_add(width))
             }
-            _ => Part::From(mark),
+            _ => Stretch::From(mark),
         }
     }
 }
@@ -175,8 +175,8 @@ pub struct Cursor<'a> {
     lane: &'a Lane,
     ready: &'a Table,
     moment: &'a Moment,
-    parts: Vec<Part>,
-    /// The tag of a lane from which one job is wanted.
+    parts: Vec<Stretch>,
+    /// The lane's tag, if no more than one job is wanted.
     single: Option<u64>,
     scan: Option<Scan<'a>>,
 }
@@ -192,10 +192,10 @@ impl<'a> Cursor<'a> {
     pub fn new(lane: &'a Lane, ready: &'a Table, moment: &'a Moment, marks: &[Mark], single: bool) -> Self {
         let single = single.then(|| lane.name().tag());
         let reach = single.map_or(Reach::Unknown, Reach::of);
-        let mut parts: Vec<Part> = marks.iter().map(|mark| reach.part(*mark)).collect();
+        let mut parts: Vec<Stretch> = marks.iter().map(|mark| reach.part(*mark)).collect();
         // More priorities than were listed: read on after the last.
         if let Some(last) = marks.get(PRIORITIES) {
-            parts.push(Part::Beyond(last.priority));
+            parts.push(Stretch::Beyond(last.priority));
         }
         parts.reverse();
         Cursor { lane, ready, moment, parts, single, scan: None }
@@ -213,11 +213,11 @@ impl<'a> Cursor<'a> {
             let part = self.parts.pop()?;
             // What lies beyond comes before the next priority.
             let beyond = match part {
-                Part::Near(mark, until) if until < Micros::MAX => Some((mark, Position::at(until + 1))),
-                Part::Beside(mark, until) => Some((mark, Position { id: until.to_be_bytes(), ..mark.from })),
+                Stretch::Near(mark, until) if until < Micros::MAX => Some((mark, Position::at(until + 1))),
+                Stretch::Beside(mark, until) => Some((mark, Position { id: until.to_be_bytes(), ..mark.from })),
                 _ => None,
             };
-            self.parts.extend(beyond.map(|(mark, from)| Part::From(Mark { from, ..mark })));
+            self.parts.extend(beyond.map(|(mark, from)| Stretch::From(Mark { from, ..mark })));
             self.scan = Some(self.lane.scan(self.ready, self.moment, part));
         }
     }

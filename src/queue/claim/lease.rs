@@ -8,7 +8,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::db;
 use crate::queue::capacity::budgets;
 use crate::queue::capacity::gates::{Demand, Passed};
-use crate::queue::ends::deadlines::{self, Missed};
+use crate::queue::ends::deadlines::{self, MissedDeadline};
 use crate::queue::rows::{job, job_lease, job_line};
 use crate::queue::storage::{Place, marks, order};
 use crate::server::has_fixed_snapshot;
@@ -20,8 +20,8 @@ use pgrx::prelude::*;
 /// What becomes of a job that was taken.
 enum Fate {
     Held(Row, Claimed),
-    /// It has missed its deadline, and is to be given up.
-    Late(Uuid, Missed),
+    /// It has missed its deadline: the claim gives it up.
+    Late(Uuid, MissedDeadline),
     /// It has to wait in this line.
     Waits(Place),
     /// It was put back, or is not there.
@@ -41,12 +41,12 @@ impl Search<'_> {
         if taken.is_empty() {
             return round;
         }
-        // Asked for only now: another's attempt at the same job may have ended since this call began.
+        // The clock is read only now: another's attempt at the same job may have ended since this call began.
         let picked_at = clock::now();
         let jobs = Table::open(&job::TABLE);
         let mut body: Option<Scan<'_>> = None;
         let mut rows = Vec::with_capacity(taken.len());
-        let mut late: Vec<(Uuid, Missed)> = Vec::new();
+        let mut late: Vec<(Uuid, MissedDeadline)> = Vec::new();
         let mut waiting: Vec<(Place, bool)> = Vec::new();
         for (lane, taken) in taken {
             let id = taken.place.job_id;
@@ -96,7 +96,8 @@ impl Search<'_> {
         let id = taken.place.job_id;
         if !body.next() {
             if has_fixed_snapshot() {
-                // Put there by this transaction, behind a job that has finished, and enqueued since its snapshot.
+                // This transaction has put it there, behind a job that has finished, and somebody has enqueued it since
+                // the snapshot.
                 round.put_aside = true;
                 self.unseen.push((taken.place, taken.keyed));
             } else {

@@ -1,4 +1,4 @@
-//! Claiming: the best ready jobs are locked, taken out of the ready ones and leased.
+//! Claiming: a claim locks the best ready jobs, takes them out of the ready ones and leases them.
 //!
 //! A claim reads from top to bottom: `options` says what is asked for, `search` looks for the best jobs in `lanes` by
 //! their `turns`, `lease` gives each a lease if it passes its gates, and `document` is what the worker gets. A claim that
@@ -90,7 +90,8 @@ fn claim(asked: Arguments<'_>) -> Jsonb {
     })
 }
 
-/// Looks once more for a claim that waits. The queues may be paused or resumed meanwhile, so the lanes are asked for anew.
+/// Looks once more for a claim that waits. The queues may be paused or resumed meanwhile, so it asks for the lanes
+/// anew.
 fn search_again(request: &Request<'_>) -> Outcome {
     let rules = Rulebook::current();
     let (_, open) = by_pause(request.lanes(&rules).or_raise());

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// The keys of p_options.
 const OPTIONS: [&str; 5] = ["queues", "kinds", "worker_type", "capabilities", "acks"];
-/// Names that a list in the options has, at most.
+/// A list in the options has at most this many names.
 const MOST_NAMES: usize = 100;
 const LONGEST_WORKER_TYPE: usize = 60;
 
@@ -35,7 +35,7 @@ pub struct Request<'a> {
     pub owner: &'a str,
     /// Whether the answer is a list of jobs.
     pub is_batch: bool,
-    /// Jobs that are wanted, at most.
+    /// It wants at most this many jobs.
     pub limit: usize,
     pub lease_seconds: Option<i32>,
     pub wait_us: i64,

@@ -24,14 +24,15 @@ use agentq_core::counters::Order;
 use agentq_core::marks::{Mark, Position};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Jobs that a claim moves from waiting to ready at most. Enough to get the order right when many
-/// fall due together; bounded, because others see them only when the claim commits.
+/// A claim moves at most this many jobs from waiting to ready. Enough to get the order right when many fall due
+/// together; bounded, because others see them only when the claim commits.
 const PROMOTE_AT_MOST: i64 = 1_000;
-/// Rounds after which a claim that has only met jobs it had to put aside leaves the rest to the engine, or to the next
-/// claim; fewer in a transaction that may go on for long, while others do not see what it has put aside.
+/// After this many rounds a claim that has only met jobs it had to put aside leaves the rest to the engine, or to the
+/// next claim. Rounds are fewer in a transaction that may go on for long, since others do not see meanwhile what it has
+/// put aside.
 const MOST_ROUNDS: usize = 100;
 const MOST_ROUNDS_LINGERING: usize = 16;
-/// Lines without capacity that an answer names.
+/// An answer names at most this many lines without capacity.
 const NAMED_AT_MOST: usize = 10;
 
 /// What came of a search.
@@ -82,9 +83,9 @@ pub struct Ground<'a, 'b> {
     pub leases: &'a Table,
     /// None: there is nothing to pass.
     pub gates: Option<Gates<'b>>,
-    /// Jobs that this worker may take.
+    /// How many jobs this worker may take.
     room: usize,
-    /// Whether lanes are looked at from the front, because the marks do not know all rows.
+    /// Whether the search reads lanes from the front, because the marks do not know all rows.
     full: bool,
 }
 
@@ -108,9 +109,9 @@ impl<'a> Search<'a> {
     }
 
     fn go(mut self) -> Outcome {
-        // What this claim recovers or promotes beside its own jobs, others see when it commits. If
-        // that may take long, it touches no more than it takes. Where the engine is at work, it
-        // recovers expired leases every second, and a claim does so only before it says "empty".
+        // Others see what this claim recovers or promotes beside its own jobs only when it commits. If that may take
+        // long, it touches no more than it takes. Where the engine is at work, it recovers expired leases every second,
+        // and a claim does so only before it says "empty".
         let mut moved = !self.lingers && (clock::is_shifted() || !seats::engine_runs()) && reap::when_due(self.now) > 0;
         moved |= promote_due(self.now, || self.due()) > 0;
         let refused = Refused::default();
@@ -121,7 +122,7 @@ impl<'a> Search<'a> {
         while round.claimed.is_empty() {
             if round.put_aside && rounds < most_rounds {
                 rounds += 1;
-                // What was made ready may be all that was put aside: there may be more whose time has come.
+                // All that it made ready may be what it put aside: there may be more jobs whose time has come.
                 if self.lingers {
                     promote_due(self.now, || self.due());
                 }
@@ -132,7 +133,7 @@ impl<'a> Search<'a> {
             moved = true;
             round = self.round(&refused, true);
         }
-        // Left for those who see them.
+        // It leaves them to claims that see them.
         std::mem::take(&mut self.unseen).iter().for_each(|(place, keyed)| place.enter_unseen(*keyed, self.now));
         Outcome { claimed: round.claimed, moved, limited_by: self.limited_by }
     }
@@ -145,10 +146,10 @@ impl<'a> Search<'a> {
         Due::Best(self.request.limit as i64, queues, self.lanes.iter().map(|lane| lane.kind.clone()).collect())
     }
 
-    /// Reads the lanes once: those that all share, those of the groups whose turn it is, and those of jobs that wait for
-    /// what is there now.
+    /// Reads the lanes once: those that all share, those of the groups whose turn it is, and those of jobs that waited
+    /// for capacity which is free now.
     fn round(&mut self, refused: &Refused, full: bool) -> Round {
-        // Before the rules are read, so that a change of them waits for this claim, or is seen by it.
+        // Opened before the rules are read, so that a change of rules either waits for this claim or is seen by it.
         let leases = Table::open(&job_lease::TABLE);
         let rulebook = Rulebook::current();
         let (newer_limits, newer_budgets) = (gates::newer_limits(), gates::newer_budgets());
@@ -175,7 +176,7 @@ impl<'a> Search<'a> {
         let mut waited_for = lines.chunks(OPEN_AT_ONCE).map(|lines| Lane::in_lines(&lanes, lines));
         first.lanes.extend(waited_for.next().into_iter().flatten());
         self.read(&mut ground, first, &mut round);
-        // Those without a fairness key may have had nothing: then it is the turn of another.
+        // If it was the turn of jobs without a fairness key, and there were none, it is the turn of another group.
         if takes_turns && !ground.is_done(&round) {
             turns.first_part(&lanes, room).into_iter().for_each(|part| self.read(&mut ground, part, &mut round));
         }
@@ -192,8 +193,8 @@ impl<'a> Search<'a> {
         round
     }
 
-    /// The lanes whose jobs pass all gates, as far as that can be said of all; the names of lines whose jobs wait for
-    /// what is there now; and how many jobs this worker may take.
+    /// The lanes that no gate closes as a whole, the names of the lines whose jobs waited for capacity which is free
+    /// now, and how many jobs this worker may take.
     fn open_lanes(&mut self, gates: &Gates<'_>) -> (Vec<Lane>, Vec<String>, usize) {
         let worker = self.request.worker();
         let mut open = Vec::with_capacity(self.lanes.len());
@@ -206,7 +207,7 @@ impl<'a> Search<'a> {
         let room = gates.room(&worker.own_keys());
         let (mut free, full) = gates.waited_for();
         self.limited_by.extend(full.into_iter().take(NAMED_AT_MOST));
-        // Not always the same first, so that none is passed over for ever.
+        // Claims begin with different lines, so that none is passed over for ever.
         let turn = self.now as usize % free.len().max(1);
         free.rotate_left(turn);
         (open, free, self.request.limit.min(room.unwrap_or(usize::MAX)))
@@ -273,7 +274,7 @@ impl<'a> Search<'a> {
         for (number, (reading, marks)) in readings.iter().zip(&marks).enumerate() {
             match taken.iter().rev().find(|(lane, _)| *lane == number) {
                 Some((_, last)) => raise(reading, marks, &last.place),
-                // Fewer were there than wanted, so each lane was read to its end.
+                // There were fewer jobs than wanted, so each lane was read to its end.
                 None if taken.len() < wanted => reading.raise_all(marks),
                 None => {}
             }

@@ -1,8 +1,8 @@
 //! Whose turn it is: the fair lines that a claim reads beside the lanes that all share.
 //!
-//! Those with one fairness key are a group, and so are all without one. A claim reads the group of its queue that
-//! has had least, for its weight; within a group priority and time decide. Shared memory knows the turns; where
-//! there is none, groups are read in an order that changes with every claim.
+//! The fair lines with one fairness key are a group, and so are all jobs without such a key. A claim reads the group of
+//! its queue that has had least, for its weight; within a group priority and time decide. Shared memory knows the
+//! turns; where there is none, groups are read in an order that changes with every claim.
 
 use super::lanes::Lane;
 use crate::base::clock::Micros;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 statements!("turns.sql": CAPABILITIES);
 
-/// Groups that are read at once when the first have nothing.
+/// How many groups are read at once when the first have nothing.
 const GROUPS_AT_ONCE: usize = 16;
 /// How long a session believes what a heartbeat has announced, in microseconds.
 const BELIEVED_US: i64 = 1_000_000;
@@ -39,8 +39,9 @@ impl Part {
     }
 }
 
-/// Tells whoever counts turns what was given out: for each group its share of a turn and the number of jobs. `empty`: lanes
-/// that had nothing; those without a fairness key in them do not make up for it later.
+/// Tells the board what a claim has given out: for each group its share of a turn and the number of jobs. `empty` are
+/// the lanes that had no job. Jobs without a fairness key lose the turn that such a lane missed, and do not make up for
+/// it later.
 pub fn served<'a>(shares: &BTreeMap<Group, (u64, u64)>, empty: impl Iterator<Item = &'a Lane>) {
     if !is_preloaded() {
         return;
@@ -71,7 +72,7 @@ impl Turns<'_> {
         self.parts(lanes, limit.clamp(1, GROUPS_AT_ONCE), false).into_iter().next()
     }
 
-    /// All of them, in parts.
+    /// These lanes and all fair lines of their queues, in parts.
     pub fn all_parts(&self, lanes: &[Lane]) -> Vec<Part> {
         self.parts(lanes, GROUPS_AT_ONCE, true)
     }
@@ -128,8 +129,8 @@ impl Turns<'_> {
         !board::ensure(self.leases, tables::count) || asking::any_fair_line()
     }
 
-    /// The fair lines of a queue that this worker may read, and what those without a fairness key have had, and where their
-    /// next turn begins.
+    /// The fair lines of a queue that this worker may read; and, of the jobs without a fairness key, how much they have
+    /// had and where their next turn begins.
     fn lanes_of(&self, queue: i32, most: usize) -> (Vec<LineTurn>, (u64, u64)) {
         let capabilities = match self.capabilities {
             Some(given) => given.to_vec(),
@@ -144,7 +145,7 @@ impl Turns<'_> {
         let may =
             |name: &String| Fair::parse(name).is_some_and(|fair| fair.queue_id == queue && fair.admits(&capabilities));
         let mut names: Vec<String> = tables::line_names(true).into_iter().filter(may).collect();
-        // Not always the same first.
+        // Claims begin with different lines.
         let turn = self.now as usize % names.len().max(1);
         names.rotate_left(turn);
         let group = |name: &str| Fair::parse(name).map_or(0, |fair| fair.group());
@@ -155,8 +156,9 @@ impl Turns<'_> {
     }
 }
 
-/// The groups of a queue, who has had least first, each with where its turn begins, counted from the earliest. By where
-/// turns begin alone all who are behind would be equal, and two claims that serve one group at once leave the others behind.
+/// The groups of a queue, each with where its turn begins, counted from the earliest. The group that has had least
+/// comes first. Where turns begin does not decide that: all groups that are behind begin at one point, so that two
+/// claims could serve one of them at once and leave the others behind.
 fn ranks(queue: i32, turns: &[LineTurn], without_key: (u64, u64)) -> Vec<(Group, u64)> {
     let mut groups: Vec<(u64, u32, u64)> = turns.iter().map(|turn| (turn.had, turn.group, turn.turn)).collect();
     groups.retain(|(_, group, _)| *group != 0);

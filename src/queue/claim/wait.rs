@@ -27,12 +27,12 @@ const GRACE_US: i64 = 20_000;
 const FIRST_PAUSE_US: i64 = 5_000;
 const LONGEST_PAUSE_US: i64 = 250_000;
 
-/// Runs `claim` until it is over, for at most `wait_us` microseconds. What a claim has moved without
-/// taking it, others see only when the caller commits: so it is over then, too.
+/// Runs `claim` until it finds a job, for at most `wait_us` microseconds. It also ends when a claim has moved jobs
+/// without taking them, since others see these only when the caller commits.
 pub fn until(tags: &[u64], wait_us: i64, mut claim: impl FnMut() -> Outcome) -> Outcome {
     let is_over = |outcome: &Outcome| outcome.moved || !outcome.claimed.is_empty();
     let deadline = clock::real_now() + wait_us;
-    // First without a place: mostly there is work.
+    // The first look takes no place among the waiters: mostly there is work.
     let mut outcome = claim();
     if is_over(&outcome) {
         return outcome;
@@ -56,9 +56,9 @@ pub fn until(tags: &[u64], wait_us: i64, mut claim: impl FnMut() -> Outcome) -> 
     }
 }
 
-/// Sleeps until there is reason to look again; says whether that was a call. A call that brought
-/// nothing may have come before what it was about: a changed queue is told just before its change
-/// is seen. So one more look follows soon.
+/// Sleeps until there is reason to look again; says whether somebody called. A call may come before its reason can be
+/// seen: a session tells of a changed queue just before others see the change. So after a call that brought nothing,
+/// one more look follows soon.
 fn until_called(waiting: &Waiting, deadline: i64, called_for_nothing: bool) -> bool {
     let engine = seats::engine_runs();
     let began = clock::real_now();

@@ -9,7 +9,7 @@ use agentq_core::line::{Fair, is_fair};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// What is in use of a key that this transaction could not take.
+/// How much of a key is in use, but for what this transaction gives back and may take again.
 pub fn active(key: &str) -> i64 {
     BOARD.share().counters.active(CounterKey { database: my_database(), key }) - reusable(key)
 }
@@ -19,7 +19,7 @@ pub fn is_full(key: &str, most: i64) -> bool {
     BOARD.share().counters.is_full(CounterKey { database: my_database(), key }, most, reusable(key))
 }
 
-/// Whether nothing is left of a key. If so, whoever waits is told when there is something again.
+/// Whether nothing is left of a key. If so, the board tells whoever waits when there is something again.
 pub fn is_used_up(key: &str, most: i64) -> bool {
     let (counter, back) = (CounterKey { database: my_database(), key }, reusable(key));
     let (used_up, wanted) = {
@@ -38,10 +38,10 @@ pub fn is_used_up(key: &str, most: i64) -> bool {
     used_up
 }
 
-/// How much of this key is in use, and how many jobs wait for it.
+/// How much of this key is in use, and how many jobs stand in its line.
 pub fn counted(key: &str) -> (i64, u32) {
     let (board, counter) = (BOARD.share(), CounterKey { database: my_database(), key });
-    (board.counters.active(counter), board.counters.blocked(counter))
+    (board.counters.active(counter), board.counters.in_line(counter))
 }
 
 /// The keys for which jobs wait. None: there was no room to remember them all.
@@ -101,7 +101,7 @@ pub fn fair_lines(
     }
     let had = board.counters.had_without_key(me, queue);
     drop(board);
-    // What has come back in between, a waiting claim is to look for again.
+    // A waiting claim has to look again for what has come back in between.
     if full.take().into_iter().any(|key| !slots(&key).is_some_and(|most| is_used_up(&key, most.into()))) {
         waiters::wake_all();
     }

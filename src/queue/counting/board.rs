@@ -39,7 +39,7 @@ struct Database {
     /// The table of its leases: another one means that the extension was made anew.
     leases: u32,
     state: State,
-    /// Whether there was no room to count a job that waits, so that the tables must be asked.
+    /// Whether there was no room to count a job in a line, so that claims must ask the tables.
     crowded: bool,
 }
 
@@ -90,12 +90,12 @@ pub fn init() {
     pg_shmem_init!(INCOMPLETE = AtomicBool::new(false));
 }
 
-/// How much of a key is in use, and how many jobs wait for it.
+/// How much of a key is in use, and how many jobs stand in its line.
 #[derive(Default)]
 pub struct Count {
     pub key: String,
     pub active: i64,
-    pub blocked: u32,
+    pub in_line: u32,
 }
 
 thread_local! {
@@ -181,12 +181,12 @@ impl Board {
     pub fn publish(&mut self, id: u32, counts: &[Count]) -> bool {
         self.counters.clear(id);
         let (mut all, mut crowded) = (true, false);
-        // What is in use first: those who wait can be found without this table.
+        // What is in use goes first: jobs in lines can be found without the board.
         for count in counts.iter().filter(|count| count.active != 0) {
             all &= self.counters.add_active(CounterKey { database: id, key: &count.key }, count.active);
         }
-        for count in counts.iter().filter(|count| count.blocked > 0) {
-            crowded |= !self.counters.restore_blocked(CounterKey { database: id, key: &count.key }, count.blocked);
+        for count in counts.iter().filter(|count| count.in_line > 0) {
+            crowded |= !self.counters.restore_line(CounterKey { database: id, key: &count.key }, count.in_line);
         }
         self.tell_of_fair_lines();
         if !all {
@@ -202,7 +202,7 @@ impl Board {
 
 impl Board {
     pub fn block(&mut self, counter: CounterKey<'_>) {
-        if !self.counters.add_blocked(counter, 1)
+        if !self.counters.change_line(counter, 1)
             && let Some(database) = self.database(counter.database)
         {
             database.crowded = true;

@@ -160,7 +160,7 @@ fn settle(changes: &[Change]) {
                     wanted |= !is_fair(&change.key);
                     board.block(counter);
                 }
-                What::Left => drop(board.counters.add_blocked(counter, -1)),
+                What::Left => drop(board.counters.change_line(counter, -1)),
             }
         }
         board.tell_of_fair_lines();

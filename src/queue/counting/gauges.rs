@@ -58,12 +58,12 @@ pub fn take(
         }
         let opens =
             gauges.change(counter(demand.key), now).map(|gauge| gauge.opens(demand.rate.as_ref(), demand.weight, now));
-        // Without room to count it, it is not let through.
+        // A job that there is no room to count is not let through.
         if opens != Some(None) {
             return Err(number);
         }
     }
-    // One of them may have taken the place of another, which said no more than a new one.
+    // The gauge of one of these keys may have been put in the place of another's, which was idle.
     let is_gone = |demand: &RateDemand<'_>| demand.rate.is_some() && gauges.get(counter(demand.key)).is_none();
     if let Some(number) = demands.iter().position(is_gone) {
         return Err(number);

@@ -8,7 +8,7 @@ use crate::json::Jsonb;
 use crate::queue::rows::{budget_spent, budget_use, job_lease, job_line, limit_gauge};
 use crate::queue::rules::Rulebook;
 use crate::shared::is_preloaded;
-use crate::table::{All, Layout, Moment, Reader, Table};
+use crate::table::{All, Layout, Moment, RowReader, Table};
 use agentq_core::budget::{Counter, Reserved};
 use agentq_core::line::{Line, is_fair};
 use agentq_core::rate::Gauge;
@@ -21,9 +21,9 @@ pub fn count() -> Vec<Count> {
     let rules = Rulebook::current();
     let moment = Moment::latest();
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
-    let mut add = |key: String, active: i64, blocked: u32| {
+    let mut add = |key: String, active: i64, in_line: u32| {
         let count = counts.entry(key).or_default();
-        (count.active, count.blocked) = (count.active + active, count.blocked + blocked);
+        (count.active, count.in_line) = (count.active + active, count.in_line + in_line);
     };
     each(&job_lease::TABLE, &moment, |lease| {
         lease.texts(job_lease::limits).into_iter().for_each(|key| add(key, 1, 0));
@@ -53,7 +53,7 @@ pub fn count() -> Vec<Count> {
 }
 
 /// Calls `row` with every row of a table.
-pub fn each(layout: &'static Layout, moment: &Moment, mut row: impl FnMut(&Reader)) {
+pub fn each(layout: &'static Layout, moment: &Moment, mut row: impl FnMut(&RowReader)) {
     let table = Table::open(layout);
     let mut all = All::begin(&table, moment);
     while let Some(reader) = all.next() {

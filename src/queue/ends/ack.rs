@@ -30,7 +30,7 @@ struct Ack {
 }
 
 /// What became of a lease.
-enum Ended {
+enum LeaseEnd {
     /// It is gone; this row is to be written.
     Now(Row),
     /// It is another's, or nobody's.
@@ -47,9 +47,9 @@ struct Acking<'a> {
     done: Table,
     /// Jobs that were at the head of their ordering key, with queue and key.
     heads: RefCell<Vec<(i32, String, Uuid)>>,
-    /// What was used of budgets.
+    /// Rows that say what was used of budgets.
     spent: RefCell<Vec<Row>>,
-    /// Jobs of whose end someone is to be told, and whom.
+    /// Which hook is to be told of which end.
     told: RefCell<Vec<(String, hooks::Ended)>>,
 }
 
@@ -186,7 +186,8 @@ impl<'a> Acking<'a> {
         Acking { owner, now: clock::now(), leases, done, heads, spent, told }
     }
 
-    /// Ends jobs that this owner, and where given this token, holds. False: it does not.
+    /// Ends those of the jobs that this owner (and, where given, this token) holds. Says of each whether it has ended
+    /// it.
     fn end_all(&self, acks: &[Ack]) -> Vec<bool> {
         let ended = self.end_each(acks);
         let held = ended.iter().map(Option::is_some).collect();
@@ -200,7 +201,8 @@ impl<'a> Acking<'a> {
         held
     }
 
-    /// Takes the leases of these jobs away from their holder; what is left is to write these rows.
+    /// Takes the leases of these jobs away from their holder. Returns the rows of the finished jobs, which the caller
+    /// has to write. None: this owner does not hold the job.
     fn end_each(&self, acks: &[Ack]) -> Vec<Option<Row>> {
         let Some(first) = acks.first() else { return Vec::new() };
         let moment = Moment::now();
@@ -211,15 +213,15 @@ impl<'a> Acking<'a> {
                 lease.again(ack.job_id);
             }
             match self.end(ack, &mut lease, &moment) {
-                Ended::Changed => self.end_changed(ack),
-                Ended::Lost => None,
-                Ended::Now(row) => Some(row),
+                LeaseEnd::Changed => self.end_changed(ack),
+                LeaseEnd::Lost => None,
+                LeaseEnd::Now(row) => Some(row),
             }
         };
         acks.iter().enumerate().map(end).collect()
     }
 
-    /// A holder that extends the lease meanwhile, or another that ends it, was waited for: it is looked at anew.
+    /// Looks at a lease anew, which another session has extended or ended while this one waited for it.
     fn end_changed(&self, ack: &Ack) -> Option<Row> {
         for _ in 0..100 {
             if has_fixed_snapshot() {
@@ -229,28 +231,28 @@ impl<'a> Acking<'a> {
             let moment = Moment::now();
             let mut lease = Scan::by_id(&self.leases, &moment, c"job_lease_pkey", ack.job_id);
             match self.end(ack, &mut lease, &moment) {
-                Ended::Changed => continue,
-                Ended::Lost => return None,
-                Ended::Now(row) => return Some(row),
+                LeaseEnd::Changed => continue,
+                LeaseEnd::Lost => return None,
+                LeaseEnd::Now(row) => return Some(row),
             }
         }
         run_again(format!("the lease of job {} was changed by another session meanwhile", ack.job_id))
     }
 
     /// Takes the lease that the scan finds away from its holder, if that is who acks.
-    fn end(&self, ack: &Ack, lease: &mut Scan<'_>, moment: &Moment) -> Ended {
+    fn end(&self, ack: &Ack, lease: &mut Scan<'_>, moment: &Moment) -> LeaseEnd {
         if !lease.next()
             || lease.bytes(job_lease::lease_owner) != self.owner.as_bytes()
             || ack.token.is_some_and(|token| token != lease.id(job_lease::lease_token))
         {
-            return Ended::Lost;
+            return LeaseEnd::Lost;
         }
         let (slots, reserved) = (lease.texts(job_lease::limits), lease.texts(job_lease::reserved));
         if !slots.is_empty() || !reserved.is_empty() {
             count_first();
         }
         if self.leases.delete(lease, true) == Deleted::No {
-            return Ended::Changed;
+            return LeaseEnd::Changed;
         }
         limits::free(&slots);
         self.spent.borrow_mut().extend(budgets::settle(&reserved, ack.job_id, self.now));
@@ -259,7 +261,7 @@ impl<'a> Acking<'a> {
             self.heads.borrow_mut().extend(head);
             self.told.borrow_mut().extend(on_end.map(|hook| (hook, hooks::Ended::well(ack.job_id, ack.result))));
         }
-        Ended::Now(self.done(lease, ack))
+        LeaseEnd::Now(self.done(lease, ack))
     }
 
     /// The row of the finished job.
@@ -277,7 +279,8 @@ impl<'a> Acking<'a> {
     }
 }
 
-/// Lets go of the job's idempotency key; says with which ordering key it has to do, and who is to be told, if any.
+/// Frees the job's idempotency key. Returns its queue, ordering key and id, if it has such a key, and the hook that is
+/// to be told of its end, if any.
 fn free_key(job_id: Uuid, moment: &Moment) -> (Option<(i32, String, Uuid)>, Option<String>) {
     let jobs = Table::open(&job::TABLE);
     let mut body = Scan::by_id(&jobs, moment, c"job_pkey", job_id);

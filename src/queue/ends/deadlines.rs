@@ -20,26 +20,26 @@ const KEEPER: &str = "agentq";
 
 /// Which deadline a job has missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum MissedDeadline {
     Start(Micros),
     Finish(Micros),
 }
 
 /// The deadline that a ready job has missed, if any.
-pub fn missed(body: &Scan<'_>, now: Micros) -> Option<Missed> {
+pub fn missed(body: &Scan<'_>, now: Micros) -> Option<MissedDeadline> {
     let passed = |column| (!body.is_null(column)).then(|| body.time(column)).filter(|at| *at <= now);
     if let Some(at) = passed(job::finish_by) {
-        return Some(Missed::Finish(at));
+        return Some(MissedDeadline::Finish(at));
     }
     // One that was given back has been begun.
-    passed(job::start_by).filter(|_| body.is_null(job::picked_at)).map(Missed::Start)
+    passed(job::start_by).filter(|_| body.is_null(job::picked_at)).map(MissedDeadline::Start)
 }
 
 /// Ends a job that was taken out of its place, or whose lease is locked.
-pub fn give_up(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
+pub fn give_up(db: &Db, job_id: Uuid, missed: MissedDeadline, now: Micros) {
     let (class, word, at) = match missed {
-        Missed::Start(at) => (START_DEADLINE, "begun", at),
-        Missed::Finish(at) => (FINISH_DEADLINE, "finished", at),
+        MissedDeadline::Start(at) => (START_DEADLINE, "begun", at),
+        MissedDeadline::Finish(at) => (FINISH_DEADLINE, "finished", at),
     };
     let error = format!("not {word} by {}, as its deadline asked", timestamp(at).to_iso_string());
     let ending = Ending { outcome: "dead_letter", error: Some(&error), error_class: Some(class), ..Ending::default() };
@@ -56,7 +56,7 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
     let mut due = Vec::new();
     db.run(&DEADLINES_DUE, &[timestamp(now).into(), limit.into()]).each(|row| {
         let at = row.must::<TimestampWithTimeZone>("deadline_at").into_inner();
-        let missed = if row.must::<bool>("is_start") { Missed::Start(at) } else { Missed::Finish(at) };
+        let missed = if row.must::<bool>("is_start") { MissedDeadline::Start(at) } else { MissedDeadline::Finish(at) };
         due.push((row.must::<Uuid>("job_id"), missed, row.must::<bool>("concerns")));
     });
     lock_against_rule_change();
@@ -89,8 +89,8 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
             }
         }
         let (at, is_start) = match missed {
-            Missed::Start(at) => (at, true),
-            Missed::Finish(at) => (at, false),
+            MissedDeadline::Start(at) => (at, true),
+            MissedDeadline::Finish(at) => (at, false),
         };
         db.run(&DEADLINE_GONE, &[timestamp(at).into(), job_id.into(), is_start.into()]);
         over += 1;
@@ -98,10 +98,10 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
     over
 }
 
-fn end(db: &Db, job_id: Uuid, missed: Missed, now: Micros) {
+fn end(db: &Db, job_id: Uuid, missed: MissedDeadline, now: Micros) {
     match (settle::seize(db, job_id), missed) {
-        (Seized::Resting(_), _) | (Seized::Held(_), Missed::Finish(_)) => give_up(db, job_id, missed, now),
-        // Claimed since it was looked at, and so in time after all; or over.
-        (Seized::Held(_), Missed::Start(_)) | (Seized::Finished(_), _) => {}
+        (Seized::Resting(_), _) | (Seized::Held(_), MissedDeadline::Finish(_)) => give_up(db, job_id, missed, now),
+        // It was claimed meanwhile, and so begun in time after all; or it is over.
+        (Seized::Held(_), MissedDeadline::Start(_)) | (Seized::Finished(_), _) => {}
     }
 }

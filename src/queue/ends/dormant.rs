@@ -1,8 +1,9 @@
-//! Jobs that rest for a reason of their own: asleep until a time, or until somebody wakes them.
+//! Jobs that sleep: until a time, or until somebody wakes them.
 //!
-//! A nap ends the attempt and costs none. The row of the job says why it rests, for fn_job_explain; that holds as long
-//! as the job's schedule is the one of the nap, so that nobody has to take it back. Waking never waits for a lock:
-//! whoever has the job meanwhile is about to run it, or to put it elsewhere.
+//! Going to sleep ends the attempt, and does not count as one. The row of the job says why it sleeps, for
+//! fn_job_explain. That reason holds as long as the job's schedule is the one with which it went to sleep, so that
+//! nobody has to take it back. Waking never waits for a lock: whoever has the job meanwhile is about to run it, or to
+//! put it elsewhere.
 
 use super::fail;
 use super::settle::{self, Ending};
@@ -19,7 +20,7 @@ statements!("dormant.sql": WAITS_FOR, WAKE, ASLEEP, NAPPED);
 /// Without end: until somebody wakes it.
 pub const FOR_EVER: Micros = Micros::MAX;
 
-/// Gives a held job back until `at`, with an outcome of its own; `why` is what fn_job_explain shows. Some: it was
+/// Gives a held job back until `at`. Its attempt gets this outcome; `why` is what fn_job_explain shows. Some: it was
 /// cancelled instead, as somebody had asked.
 pub fn rest_until(db: &Db, held: &LockedLease, outcome: &str, at: Micros, why: Value, now: Micros) -> Option<Jsonb> {
     if held.cancel_requested {
@@ -44,7 +45,7 @@ pub enum Woken {
     Busy,
 }
 
-/// Makes a job that sleeps ready at once. The lock of a change of limits must have been taken before.
+/// Makes a job that sleeps ready at once. The caller must have called `lock_against_rule_change` before.
 pub fn wake(db: &Db, job_id: Uuid, now: Micros) -> Woken {
     let row = db.run(&WAKE, &[job_id.into(), timestamp(now).into()]);
     if row.is_empty() {

@@ -117,7 +117,7 @@ pub fn fail(job_id: Uuid, owner: &str, token: Option<Uuid>, failed: &Failed<'_>)
     with_held(Some(job_id), Some(owner), token, |db, rules, held, now| {
         let attempts = held.attempts + 1;
         let class = rules.policies.class(failed.class);
-        // What nobody has named stays without a name.
+        // A class that the worker has not named stays without a name.
         let named = failed.class.map(|_| class.name.as_str());
         let ending =
             Ending { outcome: "failed", error: Some(error), error_class: named, costs: 1, ..Ending::default() };
@@ -153,7 +153,7 @@ fn chance() -> f64 {
     f64::from(u32::from_le_bytes(ids::new_id().as_bytes()[12..].try_into().unwrap_or_default())) / f64::from(u32::MAX)
 }
 
-/// Does what was decided to follow a failure.
+/// Does what the retry policy has decided to follow a failure.
 fn end(db: &Db, held: &LockedLease, ending: &Ending<'_>, after: After, mut more: Value, now: Micros) -> Jsonb {
     let job_id = held.place.job_id;
     let state = match after {

@@ -1,7 +1,7 @@
 //! Being told that a job has finished.
 //!
-//! A job may name who is to be told (`job.on_end`): the name of a hook, a colon, and what it is about. The hook is called
-//! by the transaction that ends the job, in whatever way, after the job's own rows have been written. Upper rooms register
+//! A job may name who is to be told (`job.on_end`): the name of a hook, a colon, and what it is about. The transaction
+//! that ends the job, in whatever way, calls the hook after it has written the job's own rows. Upper rooms register
 //! their hooks when the library is loaded; this room knows none of them.
 //!
 //! A hook locks rows of its own room. One call that ends several jobs tells of all of them together, at its end, so that
@@ -55,7 +55,7 @@ pub fn register(name: &'static str, hook: Hook) {
     }
 }
 
-/// Tells of jobs that have finished: each with whom to tell, and what about.
+/// Tells the hooks of jobs that have finished. Each job comes with the hook to tell and what to tell it about.
 pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
     if ended.is_empty() {
         return;
@@ -73,7 +73,10 @@ pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
             HOOKS.lock().ok().and_then(|hooks| hooks.iter().find(|(known, _)| *known == name).map(|(_, hook)| *hook));
         match hook {
             Some(hook) => db::connect(|db| hook(db, &ended, now)),
-            None => warning!("job {} is to tell \"{name}\" of its end, and nobody has that name", ended[0].job_id),
+            None => warning!(
+                "job {} names \"{name}\" as the hook to tell of its end, but there is no such hook",
+                ended[0].job_id
+            ),
         }
     }
 }
@@ -86,10 +89,10 @@ fn of(job_id: Uuid) -> Option<String> {
     on_end.map(|name| String::from_utf8_lossy(name).into_owned())
 }
 
-/// Runs `work` in a subtransaction of its own; what it ends is told of there, apart from what the calls around it have
+/// Runs `work` in a subtransaction. There it tells hooks of what `work` ends, apart from what the calls around it have
 /// gathered.
 fn apart<R>(work: impl FnOnce() -> R) -> Result<R, db::Caught> {
-    /// What the calls around it have gathered, put back also when an error goes on.
+    /// What the calls around it have gathered. It is put back even when an error goes on.
     struct Around(u32, Vec<(String, Ended)>);
     impl Drop for Around {
         fn drop(&mut self) {

@@ -24,9 +24,9 @@ use std::cell::Cell;
 
 statements!("reap.sql": REAP_STALE, REAP_FACTS, PARK, REAP);
 
-/// Jobs that a claim which commits at once recovers at a time, at most.
+/// A claim that commits at once recovers at most this many jobs at a time.
 pub const AT_MOST: i64 = 16;
-/// Expired leases that other sessions may have locked, beside those that are recovered.
+/// A look keeps this many expired leases more than are to be recovered: other sessions may have some of them locked.
 const LOCKED_AT_MOST: usize = 64;
 /// A session that finds work at every claim looks for expired leases this often, in microseconds.
 const EVERY_US: i64 = 1_000_000;
@@ -77,7 +77,7 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
 
 /// What a look at the leases found.
 struct Leases {
-    /// The first that have expired, more than are wanted: some may be locked.
+    /// The first that have expired; more than are wanted, since some may be locked.
     expired: Vec<Uuid>,
     /// When there will be another, as things stand; a moment in the past if there is one already.
     next: Micros,

@@ -25,7 +25,7 @@ pub struct Ending<'a> {
     pub error_class: Option<&'a str>,
     /// 1 if it counts as an attempt without success.
     pub costs: i32,
-    /// Why a job that nobody holds is cancelled; that of a held one is in its lease.
+    /// Why a job that nobody holds is cancelled; the reason for a held one is in its lease.
     pub cancel_reason: Option<&'a str>,
 }
 

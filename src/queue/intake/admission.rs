@@ -25,67 +25,67 @@ statements!("admission.sql": PENDING, OLDEST);
 
 /// For how long a session believes what it has counted: in microseconds, or in multiples of the time that counting took,
 /// whichever is longer.
-const KEPT_US: i64 = 1_000_000;
-const KEPT_TIMES: i64 = 20;
+const BELIEVED_US: i64 = 1_000_000;
+const BELIEVED_TIMES: i64 = 20;
 
 /// Something that was counted, and until when it is believed.
 #[derive(Clone, Copy, Default)]
-struct Kept<T> {
+struct Believed<T> {
     value: T,
     from: Micros,
     until: Micros,
 }
 
-impl<T: Copy> Kept<T> {
+impl<T: Copy> Believed<T> {
     /// A test that moves its clock counts anew.
     fn is_believed(&self, now: Micros) -> bool {
         (self.from..self.until).contains(&now)
     }
 
-    fn count(count: impl FnOnce() -> T) -> Kept<T> {
+    fn count(count: impl FnOnce() -> T) -> Believed<T> {
         let (from, began) = (clock::now(), clock::real_now());
         let value = count();
-        Kept { value, from, until: from + KEPT_US.max((clock::real_now() - began) * KEPT_TIMES) }
+        Believed { value, from, until: from + BELIEVED_US.max((clock::real_now() - began) * BELIEVED_TIMES) }
     }
 }
 
 #[derive(Default)]
-struct Counted {
+struct LastCounts {
     /// How many wait, and how many are finished per second.
-    pending: HashMap<String, Kept<(i64, f64)>>,
+    pending: HashMap<String, Believed<(i64, f64)>>,
     /// How long the oldest job that may run has waited, in seconds.
-    oldest: HashMap<String, Kept<f64>>,
+    oldest: HashMap<String, Believed<f64>>,
 }
 
-thread_local!(static COUNTED: RefCell<Counted> = RefCell::default());
+thread_local!(static LAST_COUNTS: RefCell<LastCounts> = RefCell::default());
 
 /// How long the oldest job with this key that may run has waited.
 fn oldest(key: &str, now: Micros) -> f64 {
-    let known = COUNTED.with_borrow(|counted| counted.oldest.get(key).copied());
-    let kept = known.filter(|kept| kept.is_believed(now)).unwrap_or_else(|| {
-        Kept::count(|| {
+    let known = LAST_COUNTS.with_borrow(|counted| counted.oldest.get(key).copied());
+    let believed = known.filter(|believed| believed.is_believed(now)).unwrap_or_else(|| {
+        Believed::count(|| {
             let read = |db: &db::Db| db.run(&OLDEST, &[key.into(), timestamp(now).into()]).maybe_only::<f64>();
             db::connect(read).unwrap_or_default()
         })
     });
-    COUNTED.with_borrow_mut(|counted| counted.oldest.insert(key.to_owned(), kept));
-    kept.value
+    LAST_COUNTS.with_borrow_mut(|counted| counted.oldest.insert(key.to_owned(), believed));
+    believed.value
 }
 
 /// What waits with this key, as last counted, with what this session has let in since.
 fn pending(key: &str, now: Micros, new: i64) -> (i64, f64) {
-    let known = COUNTED.with_borrow(|counted| counted.pending.get(key).copied());
-    let mut kept = known.filter(|kept| kept.is_believed(now)).unwrap_or_else(|| {
-        Kept::count(|| {
+    let known = LAST_COUNTS.with_borrow(|counted| counted.pending.get(key).copied());
+    let mut believed = known.filter(|believed| believed.is_believed(now)).unwrap_or_else(|| {
+        Believed::count(|| {
             db::connect(|db| {
                 let row = db.run(&PENDING, &[vec![key.to_owned()].into()]);
                 (row.must::<i64>("waiting"), row.must::<f64>("per_second"))
             })
         })
     });
-    let before = kept.value;
-    kept.value.0 += new;
-    COUNTED.with_borrow_mut(|counted| counted.pending.insert(key.to_owned(), kept));
+    let before = believed.value;
+    believed.value.0 += new;
+    LAST_COUNTS.with_borrow_mut(|counted| counted.pending.insert(key.to_owned(), believed));
     before
 }
 
@@ -120,7 +120,7 @@ pub fn verdict(rules: &Rulebook, job: &NewJob<'_>, new: i64) -> Verdict {
             bounded.push(key);
         }
     }
-    // Let in, and so counted, under every one of them.
+    // The job is let in, and so counts under every one of them.
     for key in &bounded {
         pending(key, now, new);
     }

@@ -42,15 +42,15 @@ fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>
     })
 }
 
-/// The keys of what a caller may ask for.
+/// The keys of the options.
 pub const OPTIONS: [&str; 2] = ["all_or_nothing", "answer"];
 
 /// What a caller may ask for.
 #[derive(Clone, Copy, Default)]
 pub struct Options {
-    /// One job that is refused keeps the whole batch out.
+    /// Whether one job that is refused keeps the whole batch out.
     pub all_or_nothing: bool,
-    /// Answer with the ids alone.
+    /// Whether to answer with the ids alone.
     pub ids: bool,
 }
 
@@ -206,7 +206,7 @@ fn take(db: &Db, wanted: &BTreeMap<&str, Uuid>) -> HashMap<String, Uuid> {
         if keys.is_empty() {
             return holders;
         }
-        // A job without a key of its own answers to its id.
+        // A job that was given no key answers to its id.
         let as_ids: Vec<Uuid> = keys.iter().filter_map(|key| as_id(key)).collect();
         db.run(&KEYS_HOLDERS, &[keys.into(), as_ids.into()]).each(|row| {
             holders.insert(row.must("idempotency_key"), row.must("job_id"));

@@ -1,7 +1,7 @@
 //! Putting one job into the queue.
 //!
-//! With an idempotency key the key is taken first: of any number of sessions that try at the same
-//! instant, one gets it, and the others wait for it to commit and answer with its job.
+//! An enqueue with an idempotency key takes the key first: of any number of sessions that try at the same instant, one
+//! gets it, and the others wait for it to commit and answer with its job.
 
 use super::admission;
 use super::job_options::{self, JobOptions};
@@ -86,7 +86,7 @@ fn fn_job_enqueue(
         };
         let verdict = admission::verdict(rules, &job, 1);
         if verdict != Verdict::Accept {
-            // A job that is there already is told of, however many wait.
+            // The answer tells of a job that is there already, however many jobs wait.
             let holder = key.and_then(|key| db::connect(|db| holder(db, key).map(Jsonb::beyond_connection)));
             return holder.unwrap_or_else(|| admission::answer(&verdict));
         }
@@ -108,7 +108,7 @@ fn fn_job_enqueue(
     })
 }
 
-/// What is to become of an earlier job needs a key by which it is known.
+/// Refuses a rule about an earlier job where there is no key by which to know that job.
 fn check_unique(unique: &Option<Unique>, key: Option<&str>, asked_at: Option<Micros>) -> Result<(), Refusal> {
     match unique {
         Some(_) if key.is_none() => Err(Refusal::new(
@@ -123,7 +123,7 @@ fn check_unique(unique: &Option<Unique>, key: Option<&str>, asked_at: Option<Mic
     }
 }
 
-/// Takes the key for the job, or does with the earlier job that holds it what was asked for.
+/// Takes the key for the job, or does what the caller asked for with the earlier job that holds it.
 fn earlier(db: &Db, unique: &Option<Unique>, job: &NewJob<'_>, key: &str, now: Micros) -> Option<Jsonb> {
     for _ in 0..100 {
         let Some(duplicate) = take_key(db, key, job.id) else {
@@ -152,7 +152,7 @@ fn read_options(options: Jsonb) -> Result<(Option<String>, JobOptions, Option<Un
     Ok((queue.map(str::to_owned), JobOptions::read(|key| Ok(options.member(key)))?, unique))
 }
 
-/// The job whose id this key is, letter by letter: a job without a key of its own answers to it.
+/// The job whose id this key is, letter by letter: a job that was given no key answers to it.
 pub fn as_id(key: &str) -> Option<Uuid> {
     parse_id(key).filter(|id| ids::text(*id).as_bytes() == key.as_bytes())
 }

@@ -24,7 +24,7 @@ pub struct JobOptions {
     pub start_by: Option<Micros>,
     pub finish_by: Option<Micros>,
     pub external_effects: bool,
-    /// The job of which this is another run, and how many came before.
+    /// The job of which this is another run, and how many runs came before.
     pub replay_of: Option<(Uuid, i32)>,
     pub limit_keys: Vec<String>,
     /// How much of a rate each key takes; empty: 1.
@@ -48,7 +48,7 @@ impl JobOptions {
             limits::check_key(key.name(line::LONGEST_FAIRNESS_KEY)?).map_err(|refusal| key.told(refusal))
         })?;
         let mut keys = get("limit_keys")?.read(limits::check_keys)?.unwrap_or_default();
-        // Who takes turns by a key is also limited by it.
+        // A job that takes turns by a key is also limited by it.
         if let Some(key) = fairness_key.as_ref().filter(|key| !keys.iter().any(|(other, _)| other == *key)) {
             keys.push((key.clone(), 1));
             keys.sort();

@@ -1,4 +1,5 @@
-//! Many jobs that differ in nothing but their payloads: what they have in common is said, and checked, once.
+//! Many jobs that differ in nothing but their payloads: the caller says once what they have in common, and it is
+//! checked once.
 
 use super::batch::{self, Options};
 use super::job_spec::{self, JOB_KEYS};
@@ -10,7 +11,7 @@ use agentq_core::Refusal;
 use agentq_core::jsonb::Item;
 use pgrx::prelude::*;
 
-/// What a job has for itself, or what has a parameter here.
+/// Keys that the options must not have: each job has its own, or they have a parameter here.
 const OWN: [&str; 3] = ["job_kind", "idempotency_key", "payload_json"];
 
 #[pg_extern(security_definer)]

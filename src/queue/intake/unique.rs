@@ -57,7 +57,7 @@ impl Unique {
         })
     }
 
-    /// When a new job of this kind of enqueue is to run, if not when it says itself.
+    /// When a new job runs, if this rule decides that and not the job.
     pub fn first_at(&self, now: Micros) -> Option<Micros> {
         match self {
             Unique::Debounce(seconds, _) => Some(now + (seconds * 1e6) as i64),
@@ -80,8 +80,8 @@ impl Unique {
             "until": until})))
     }
 
-    /// Changes the earlier job, if nobody holds it; says what was done. None: it cannot be changed, or has
-    /// finished meanwhile.
+    /// Changes the earlier job, if nobody holds it, and answers with what it did. None: it cannot change the job, or
+    /// that has finished meanwhile.
     pub fn change(&self, db: &Db, job_id: Uuid, payload: Jsonb, now: Micros) -> Option<Jsonb> {
         let mut changes = json!({});
         let code = match self {

@@ -85,9 +85,9 @@ struct Options {
     limit: i64,
     /// Jobs per second that become ready; None: all at once, before what is younger.
     per_second: Option<f64>,
-    /// Also letters that were redriven before.
+    /// Whether to redrive letters that were redriven before.
     again: bool,
-    /// The new jobs have the steps that the old ones had done, and their checkpoints.
+    /// Whether the new jobs have the steps that the old ones had done, and their checkpoints.
     keep_steps: bool,
 }
 
@@ -232,8 +232,8 @@ fn many(db: &Db, rules: &Rulebook, filter: Jsonb, options: &Options, now: Micros
     }))
 }
 
-/// Steps are kept with their job: where that has been removed, there are none to go on from, and what must not be done
-/// twice would be. The job is locked, so that a purge leaves it alone.
+/// Refuses to keep steps where the job of the letter has been removed, and its steps with it: the new job would do
+/// again what must not be done twice. Locks the job, so that a purge leaves it alone.
 fn has_steps_to_keep(db: &Db, letter: &Letter) -> Result<(), Refusal> {
     if db.run(&DONE_LOCK, &[letter.job_id.into()]).is_empty() {
         return Err(Refusal::new(

@@ -21,7 +21,8 @@ const KEYS: [&str; 10] = [
 /// Ids that one filter lists.
 const MOST_IDS: usize = 100_000;
 
-/// Refuses a filter that cannot be understood. The statements read it as it is, so that a null is no condition left out.
+/// Refuses a filter that cannot be understood. The statements read it as it is, and a null would not mean that the
+/// condition is left out.
 pub fn check(filter: Reader<'_>) -> Result<(), Refusal> {
     filter.object(&KEYS)?;
     for (key, at) in filter.members()? {

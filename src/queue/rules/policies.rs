@@ -9,9 +9,9 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub struct Policies {
     classes: HashMap<String, Class>,
-    by_kind: HashMap<String, Row>,
-    by_queue: HashMap<String, Row>,
-    default: Option<Row>,
+    by_kind: HashMap<String, PolicyRow>,
+    by_queue: HashMap<String, PolicyRow>,
+    default: Option<PolicyRow>,
 }
 
 /// A class of errors as the table has it.
@@ -31,7 +31,7 @@ pub struct ClassRow {
 }
 
 #[derive(Clone, Default, Deserialize)]
-pub struct Row {
+pub struct PolicyRow {
     scope: String,
     name: String,
     max_attempts: Option<i32>,
@@ -47,7 +47,7 @@ pub struct Row {
 }
 
 impl Policies {
-    pub fn new(classes: Vec<ClassRow>, rows: Vec<Row>) -> Policies {
+    pub fn new(classes: Vec<ClassRow>, rows: Vec<PolicyRow>) -> Policies {
         let mut policies = Policies::default();
         // Names after aliases: a class goes before an alias of another.
         for row in &classes {
@@ -76,7 +76,7 @@ impl Policies {
     }
 
     /// What holds for a job: the first that says something, from the narrowest on.
-    fn first<'a, T>(&'a self, queue: &str, kind: &str, says: impl Fn(&'a Row) -> Option<T>) -> Option<T> {
+    fn first<'a, T>(&'a self, queue: &str, kind: &str, says: impl Fn(&'a PolicyRow) -> Option<T>) -> Option<T> {
         [self.by_kind.get(kind), self.by_queue.get(queue), self.default.as_ref()].into_iter().flatten().find_map(says)
     }
 

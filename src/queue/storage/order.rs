@@ -22,7 +22,7 @@ pub fn followers(mut ordered: Vec<(i32, &str, Uuid)>) -> HashSet<Uuid> {
     if ordered.is_empty() {
         return HashSet::new();
     }
-    // In one order for all, so that two batches with the same keys cannot wait for each other.
+    // All sessions keep this order, so that two batches with the same keys cannot wait for each other.
     ordered.sort_by(|one, other| (one.0, one.1, one.2.as_bytes()).cmp(&(other.0, other.1, other.2.as_bytes())));
     db::connect(|db| ordered.iter().filter(|(queue, key, id)| !leads(db, *queue, key, *id)).map(|job| job.2).collect())
 }
@@ -61,8 +61,8 @@ pub fn may_finish_now(db: &Db, job_id: Uuid) -> bool {
     is_there(&ORDER_TRY) || !is_there(&ORDER_IS_HEAD)
 }
 
-/// Lets the next ones in behind jobs that have finished together: in one order for all, so that two who do
-/// cannot wait for each other, nor for a batch that is enqueued.
+/// Puts the next job of each key in the place of those that have finished together. It keeps one order of keys, so that
+/// two sessions which do this cannot wait for each other, nor for a batch that is being enqueued.
 pub fn advance_all(mut heads: Vec<(i32, String, Uuid)>, now: Micros) {
     if heads.is_empty() {
         return;

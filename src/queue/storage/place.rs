@@ -9,7 +9,7 @@ use crate::db::{Db, Rows, statements};
 use crate::queue::counting::{changes, count_first};
 use crate::queue::rows::{job, job_line, job_ready, job_waiting};
 use crate::server::has_fixed_snapshot;
-use crate::table::{Common, Deleted, Moment, Reader, Row, Scan, Table};
+use crate::table::{Common, Deleted, Moment, Row, RowReader, Scan, Table};
 use agentq_core::line::{Fair, Line};
 use agentq_core::marks::Position;
 use pgrx::Uuid;
@@ -174,14 +174,14 @@ impl Place {
 }
 
 /// The fair line in which a job rests when it may run, if it has one.
-fn fair_line_of(body: &Reader, queue_id: i32) -> Option<Line> {
+fn fair_line_of(body: &RowReader, queue_id: i32) -> Option<Line> {
     let key = body.maybe_bytes(job::fairness_key).map(String::from_utf8_lossy);
     Line::fair(queue_id, &body.texts(job::requires), key.as_deref())
 }
 
 /// Takes a job out of the place where it rests, and says which that was. None: it does not rest.
 pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
-    // Before any row, so that a change of limits is waited for, and waits.
+    // Taken before any row is locked: a change of limits is over by now, or waits for this transaction.
     lock_against_rule_change();
     let row = db.run(&TAKE_RESTING, &[job_id.into()]);
     if row.is_empty() {
@@ -196,9 +196,9 @@ pub fn take_resting(db: &Db, job_id: Uuid) -> Option<Place> {
     Some(place)
 }
 
-/// Takes a job out of the line in which it stands. With `wait`, a session that has it locked is waited for; without, it
-/// counts as not there. The place that it returns has no line but that of an ordering key: what waited for a slot may look
-/// for one again, what stood behind another job still does.
+/// Takes a job out of the line in which it stands. With `wait`, it waits for a session that has the job locked;
+/// without, such a job counts as not there. The place that it returns has no line but that of an ordering key: a job
+/// that waited for a slot may look for one again, but one that stood behind another job still does.
 pub fn take_from_line(job_id: Uuid, wait: bool) -> Option<Place> {
     count_first();
     let lines = Table::open(&job_line::TABLE);
@@ -222,14 +222,14 @@ pub fn take_from_line(job_id: Uuid, wait: bool) -> Option<Place> {
             place.line.take_if(|line| !line.is_order());
             return Some(place);
         }
-        // Moved by another session: it is looked for where it is now. A fixed snapshot would show it here for ever.
+        // Another session has moved it: look where it is now. A fixed snapshot would show it here for ever.
         if !wait || has_fixed_snapshot() {
             return None;
         }
     }
 }
 
-/// Writes the rows of jobs that may run now, each with whether it has a key of its own.
+/// Writes the rows of jobs that may run now, each with whether it has an idempotency key.
 pub fn write_ready(places: &[(Place, bool)]) {
     let (own, all): (Vec<_>, Vec<_>) = places.iter().partition(|(place, _)| place.is_in_fair_line());
     if !all.is_empty() {

@@ -86,7 +86,7 @@ pub fn take() -> Vec<Notice> {
     take_of(my_database())
 }
 
-/// Takes what the listeners of a database are to be told; of one that is dropped, to forget it.
+/// Takes what the listeners of a database are to be told, also to forget it when that database is dropped.
 pub fn take_of(database: u32) -> Vec<Notice> {
     if !is_preloaded() {
         return Vec::new();

@@ -34,21 +34,23 @@ const NOBODY: Waiter =
     Waiter { process: Process::NONE, database: 0, lanes: 0, tags: [0; LANES], woken: false, turn: 0 };
 
 #[derive(Clone, Copy)]
-struct Board {
+struct WaitList {
     waiters: [Waiter; PLACES],
     turns: u64,
 }
 
 // SAFETY: the names are agentq's own.
-static BOARD: PgLwLock<AssertPGRXSharedMemory<Board>> = unsafe { PgLwLock::new(c"agentq_waiters") };
+static WAIT_LIST: PgLwLock<AssertPGRXSharedMemory<WaitList>> = unsafe { PgLwLock::new(c"agentq_waiters") };
 /// How many there are, so that a commit need not look when there is none.
 static COUNT: PgAtomic<AtomicU32> = unsafe { PgAtomic::new(c"agentq_waiting") };
 
 thread_local!(static MY_PLACE: Cell<Option<usize>> = const { Cell::new(None) });
 
 pub fn init() {
-    // SAFETY: the board holds no pointers.
-    pg_shmem_init!(BOARD = unsafe { AssertPGRXSharedMemory::new(Board { waiters: [NOBODY; PLACES], turns: 0 }) });
+    // SAFETY: the list holds no pointers.
+    pg_shmem_init!(
+        WAIT_LIST = unsafe { AssertPGRXSharedMemory::new(WaitList { waiters: [NOBODY; PLACES], turns: 0 }) }
+    );
     pg_shmem_init!(COUNT = AtomicU32::new(0));
 }
 
@@ -57,8 +59,8 @@ pub fn count() -> usize {
     if !is_preloaded() || COUNT.get().load(SeqCst) == 0 {
         return 0;
     }
-    let board = BOARD.share();
-    board.waiters.iter().filter(|waiter| waiter.process.is_some() && waiter.database == my_database()).count()
+    let list = WAIT_LIST.share();
+    list.waiters.iter().filter(|waiter| waiter.process.is_some() && waiter.database == my_database()).count()
 }
 
 /// A place among the waiters, for as long as this value lives.
@@ -77,11 +79,11 @@ impl Waiting {
             waiter.lanes = tags.len() as u8;
             waiter.tags[..tags.len()].copy_from_slice(tags);
         }
-        let mut board = BOARD.exclusive();
-        let place = board.waiters.iter().position(|waiter| !waiter.process.is_some())?;
-        board.turns += 1;
-        waiter.turn = board.turns;
-        board.waiters[place] = waiter;
+        let mut list = WAIT_LIST.exclusive();
+        let place = list.waiters.iter().position(|waiter| !waiter.process.is_some())?;
+        list.turns += 1;
+        waiter.turn = list.turns;
+        list.waiters[place] = waiter;
         COUNT.get().fetch_add(1, SeqCst);
         MY_PLACE.set(Some(place));
         Some(Waiting(()))
@@ -90,8 +92,8 @@ impl Waiting {
     /// Whether a commit has called since the last time this was asked.
     pub fn was_woken(&self) -> bool {
         let Some(place) = MY_PLACE.get() else { return true };
-        let mut board = BOARD.exclusive();
-        std::mem::take(&mut board.waiters[place].woken)
+        let mut list = WAIT_LIST.exclusive();
+        std::mem::take(&mut list.waiters[place].woken)
     }
 }
 
@@ -105,8 +107,8 @@ impl Drop for Waiting {
 fn leave() {
     let Some(place) = MY_PLACE.take() else { return };
     let left = {
-        let mut board = BOARD.exclusive();
-        let left = std::mem::replace(&mut board.waiters[place], NOBODY);
+        let mut list = WAIT_LIST.exclusive();
+        let left = std::mem::replace(&mut list.waiters[place], NOBODY);
         COUNT.get().fetch_sub(1, SeqCst);
         left
     };
@@ -139,8 +141,8 @@ pub fn wake(tags: &[u64], jobs: usize) {
     }
     let mut called = Vec::new();
     {
-        let mut board = BOARD.exclusive();
-        let mut fitting: Vec<(u64, usize)> = board
+        let mut list = WAIT_LIST.exclusive();
+        let mut fitting: Vec<(u64, usize)> = list
             .waiters
             .iter()
             .enumerate()
@@ -149,8 +151,8 @@ pub fn wake(tags: &[u64], jobs: usize) {
             .collect();
         fitting.sort_unstable();
         for (_, place) in fitting.into_iter().take(jobs) {
-            board.waiters[place].woken = true;
-            called.push(board.waiters[place].process);
+            list.waiters[place].woken = true;
+            called.push(list.waiters[place].process);
         }
     }
     called.into_iter().for_each(Process::wake);
@@ -170,8 +172,8 @@ pub fn wake_all() {
     }
     let mut called = Vec::new();
     {
-        let mut board = BOARD.exclusive();
-        for waiter in board.waiters.iter_mut().filter(|w| w.process.is_some() && w.database == my_database()) {
+        let mut list = WAIT_LIST.exclusive();
+        for waiter in list.waiters.iter_mut().filter(|w| w.process.is_some() && w.database == my_database()) {
             waiter.woken = true;
             called.push(waiter.process);
         }

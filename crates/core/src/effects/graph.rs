@@ -42,7 +42,7 @@ impl Fault {
 }
 
 impl Manifest {
-    /// All that is wrong with it, if chains may have so many compensations.
+    /// All that is wrong with it, where a chain may have at most `max_depth` compensations.
     pub fn faults(&self, max_depth: usize) -> Vec<Fault> {
         let mut faults = self.names();
         faults.extend(self.missing());

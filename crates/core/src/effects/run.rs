@@ -49,7 +49,7 @@ pub enum Begin {
     Run { again: bool },
     /// It has happened; here is its result.
     Done,
-    /// The same attempt has begun it and not ended it.
+    /// This attempt has begun it and not ended it.
     InProgress,
     /// An earlier attempt has begun it, and nobody knows whether it happened.
     UnknownOutcome,

@@ -148,7 +148,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Puts a value at the place that is reached after so many others; says whether it has.
+/// Puts a value at the place that comes after `left` others. Says whether there was such a place.
 fn put(value: &mut Value, left: &mut usize, other: &Value) -> bool {
     if *left == 0 {
         *value = other.clone();

@@ -62,7 +62,7 @@ fn as_many_kinds_of_steps_as_a_template_can_have_are_told_apart() {
     assert_eq!(proposal::step_kinds(&json!({"steps": steps})).len(), 100_000);
 }
 
-/// So many compensations of one operation, all of which do new work that calls for all of them.
+/// An operation with this many compensations, all of which do new work that calls for all of them.
 fn tangle(compensations: usize, effects: usize, own: bool) -> Value {
     let types: Vec<String> = (0..effects).map(|n| format!("x{n}.do")).collect();
     let undo = |n: usize| {

@@ -1,4 +1,4 @@
-//! Several sessions at one queue, each with a transaction of its own that others do not see before it commits.
+//! Several sessions at one queue. Others do not see what the transaction of a session does before it commits.
 //!
 //! A job that an open transaction has changed is nobody else's: the server locks its row. A slot is taken when a
 //! claim takes it, and is free for others when the end of its lease has committed; the transaction that ends the
@@ -95,7 +95,7 @@ impl Sessions {
         }
     }
 
-    /// Does something in this session, in its transaction or in one of its own that commits at once.
+    /// Does something in this session: in its open transaction, or else in a new one that commits at once.
     pub fn act<T>(&mut self, who: usize, act: impl FnOnce(&mut Queue) -> T) -> T {
         let before = self.view(who);
         let mut after = before.clone();

@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         Reader { path: path.into(), leads: true, item, hint: None, is_secret: false }
     }
 
-    /// What has no path of its own, but is called `what`: the paths inside begin with their keys.
+    /// A document without a path, called `what`: the paths inside begin with their keys.
     pub fn nameless(what: &'a str, item: Item<'a>) -> Reader<'a> {
         Reader { leads: false, ..Reader::at(what, item) }
     }
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         if self.leads { format!("{}.{key}", self.path) } else { key.to_owned() }
     }
 
-    /// That it must be something else.
+    /// The refusal that it must be something else.
     pub fn must_be(&self, what: &str) -> Refusal {
         let found = if self.is_secret { "this".to_owned() } else { jsonb::shown(self.item) };
         self.not_as_wanted(what, &found)
@@ -105,12 +105,12 @@ impl<'a> Reader<'a> {
         Refusal::new(format!("{} must be {what}, not {found}", self.path), hint)
     }
 
-    /// What else is wrong with it.
+    /// The refusal that says what else is wrong with it.
     pub fn refuse(&self, problem: impl AsRef<str>, hint: impl Into<String>) -> Refusal {
         Refusal::new(format!("{}: {}", self.path, problem.as_ref()), hint)
     }
 
-    /// What somebody else has to say about it.
+    /// The refusal of somebody else, with the path in front.
     pub fn told(&self, refusal: Refusal) -> Refusal {
         self.refuse(refusal.message, refusal.hint)
     }

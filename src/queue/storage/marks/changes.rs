@@ -1,5 +1,5 @@
-//! What this transaction has put into lanes and taken out of them, until it ends: then the marks are put right, and those
-//! who wait are woken.
+//! What this transaction has put into lanes and taken out of them. When it ends, this module puts the marks right and
+//! wakes those who wait.
 
 use super::{LaneName, MARKS, in_flight};
 use crate::base::clock::{self, Micros};
@@ -21,7 +21,7 @@ struct Brought {
     queue_id: i32,
     kind: String,
     jobs: usize,
-    /// Whether not everybody can run one of them.
+    /// Whether only some workers can run one of them.
     for_some: bool,
 }
 
@@ -73,8 +73,8 @@ pub fn entered(lanes: &[LaneName<'_>], priority: i32, position: Position, behind
     });
 }
 
-/// A job has been made ready: claims that wait for it are woken when this transaction commits.
-/// `for_some`: not everybody can run it, so that all of them are to look.
+/// Notes that a job was made ready, to wake claims that wait for it when this transaction commits. `for_some`: only
+/// some workers can run it, so that all of these claims have to look.
 pub fn brought(queue_id: i32, kind: &str, for_some: bool) {
     if !is_preloaded() {
         return;
