@@ -25,13 +25,13 @@ mod table;
 ::pgrx::pg_module_magic!(name, version);
 
 /// The rooms, from the lowest to the highest: each may name those before it.
-static ROOMS: [&Room; 6] = [&base::ROOM, &events::ROOM, &queue::ROOM, &flow::ROOM, &governance::ROOM, &engine::ROOM];
+static ROOMS: &[&Room] = &[&base::ROOM, &events::ROOM, &queue::ROOM, &flow::ROOM, &governance::ROOM, &engine::ROOM];
 
 /// Runs when the library is loaded: at server start if preloaded, else at a session's first call.
 #[pg_guard]
 #[allow(non_snake_case, reason = "the server looks for this name")]
 pub extern "C-unwind" fn _PG_init() {
-    room::open_all(&ROOMS);
+    room::open_all(ROOMS);
     if server::is_preloading() {
         shared::init();
         ROOMS.iter().for_each(|room| (room.init_preloaded)());

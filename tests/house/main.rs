@@ -22,5 +22,6 @@ mod security_secrets;
 mod security_sources;
 mod security_traps;
 mod standby;
+mod statements;
 mod upgrade;
 mod writes;
