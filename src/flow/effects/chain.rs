@@ -1,5 +1,5 @@
-//! A chain of compensations: one job for each effect, from the last that was declared to the first. The next is
-//! enqueued by the transaction in which the one before succeeds; one that ends otherwise halts the chain.
+//! A chain of compensations: one job for each effect, from the last that was declared to the first. The transaction in which
+//! a compensation succeeds enqueues the next one. A compensation that ends otherwise halts the chain.
 
 use super::manifest::Catalog;
 use super::{ON_END, audit, drift};
@@ -35,7 +35,7 @@ struct Turn {
     result: Value,
 }
 
-/// Called when jobs of compensations have ended, by whatever way.
+/// The hook: jobs of compensations have ended, with or without success.
 pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
     let mut ended: Vec<&Ended> = ended.iter().collect();
     ended.sort_by_key(|ended| *ended.job_id.as_bytes());
@@ -102,7 +102,7 @@ pub fn advance(db: &Db, chain_id: Uuid, seq: i64, now: Micros) -> Option<Uuid> {
             db.run(&EFFECT_COMPENSATING, &[turn.effect_id.into(), job_id.into()]);
             Some(job_id)
         }
-        // Whoever ends the job before must not suffer from it.
+        // Whoever ends the job before it must not get this as an error.
         Err(refusal) => {
             let error = format!("it could not be enqueued: {}", refusal.message);
             halt(db, chain_id, turn.effect_id, &turn.compensation, &error, now);
