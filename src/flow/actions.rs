@@ -18,7 +18,7 @@ use crate::queue::ends::lease;
 use crate::queue::rules::Rulebook;
 use agentq_core::jsonb::Item;
 use agentq_core::reader::Member;
-use agentq_core::steps::Inputs;
+use agentq_core::steps::{ActionStatus, Inputs};
 use agentq_core::{Refusal, canonical, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -47,7 +47,7 @@ struct Action {
     kind: String,
     inputs_hash: String,
     inputs_keys: Option<pgrx::JsonB>,
-    status: String,
+    status: ActionStatus,
     holder: String,
     token: Uuid,
     attempts: i32,
@@ -69,7 +69,7 @@ impl Action {
             kind: row.must("action_type"),
             inputs_hash: row.must("inputs_hash"),
             inputs_keys: row.get("inputs_keys"),
-            status: row.must("status"),
+            status: row.word("status", ActionStatus::parse),
             holder: row.must("holder"),
             token: row.must("token"),
             attempts: row.must("attempts"),
@@ -84,7 +84,7 @@ impl Action {
     /// Whether somebody is at it, whose lease goes on.
     fn is_held(&self, db: &Db, now: Micros) -> bool {
         let runs = |(job, token): (Uuid, Uuid)| !db.run(&STEP_RUNS, &[job.into(), token.into()]).is_empty();
-        self.status == "in_progress" && self.lease_until > now && self.job.is_none_or(runs)
+        self.status == ActionStatus::InProgress && self.lease_until > now && self.job.is_none_or(runs)
     }
 }
 
@@ -180,7 +180,7 @@ impl<'a> Begin<'a> {
                 "hint": "Ask again later: it is done then, or may be taken over when the lease has run out.",
             }));
         }
-        if action.status == "done" && !forgotten {
+        if action.status == ActionStatus::Done && !forgotten {
             let answer = Jsonb::from_value(json!({
                 "ok": true, "code": "done", "action_key": self.key, "holder": action.holder,
                 "executed_at": action.executed_at.map(timestamp), "expires_at": timestamp(action.expires_at),
@@ -190,7 +190,7 @@ impl<'a> Begin<'a> {
         let mut args = self.args(token, now);
         args.push(forgotten.into());
         let row = db.run(&ACTION_WIN, &args);
-        let from = (action.status == "in_progress" && !forgotten).then_some(action.holder.as_str());
+        let from = (action.status == ActionStatus::InProgress && !forgotten).then_some(action.holder.as_str());
         self.won(token, row.must("lease_until"), row.must("attempts"), from)
     }
 
@@ -279,15 +279,15 @@ fn end(key: &str, holder: Option<&str>, token: Option<Uuid>, ended: Result<Optio
         };
         let mine = action.holder == holder && token.is_none_or(|token| token == action.token);
         let code = if ended.is_ok() { "finished" } else { "failed" };
-        if mine && action.status == if ended.is_ok() { "done" } else { "failed" } {
+        if mine && action.status == ActionStatus::end(ended.is_ok()) {
             // The answer was lost, and the winner asks again: what was stored first stays.
             let again = json!({"ok": true, "code": code, "action_key": key, "again": true,
                 "expires_at": timestamp(action.expires_at)});
             return Jsonb::from_value(again);
         }
-        if !mine || action.status != "in_progress" {
+        if !mine || action.status != ActionStatus::InProgress {
             return Jsonb::from_value(json!({
-                "ok": false, "code": "action_lost", "action_key": key, "status": action.status, "holder": action.holder,
+                "ok": false, "code": "action_lost", "action_key": key, "status": action.status.name(), "holder": action.holder,
                 "message": "this holder and token have not won the action, or it is over; nothing was changed",
                 "hint": "Another has taken it over, or has ended it: ask with agentq.fn_action_begin how it stands.",
             }));

@@ -171,7 +171,7 @@ pub fn find(db: &Db, job_id: Uuid, name: &str, occurrence: i32) -> Option<Step> 
         occurrence,
         position: row.must("position"),
         kind: row.must("kind"),
-        status: Status::parse(&row.must::<String>("status")),
+        status: row.word("status", Status::parse),
         idempotent: row.must("idempotent"),
         attempts: row.must("attempts"),
         lease_token: row.get("lease_token"),
@@ -210,7 +210,7 @@ pub fn recorded(db: &Db, job_id: Uuid) -> Vec<Recorded> {
         steps.push(Recorded {
             name: row.must("name"),
             position: row.must("position"),
-            status: Status::parse(&row.must::<String>("status")),
+            status: row.word("status", Status::parse),
             idempotent: row.must("idempotent"),
         });
     });

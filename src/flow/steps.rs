@@ -158,9 +158,9 @@ fn end(
     if row.is_empty() {
         not_begun(job_id, name)
     }
-    let (occurrence, status): (i32, String) = (row.must("occurrence"), row.must("status"));
+    let (occurrence, status): (i32, Status) = (row.must("occurrence"), row.word("status", Status::parse));
     let mine = row.get::<Uuid>("lease_token") == Some(kept.token);
-    match Status::parse(&status) {
+    match status {
         Status::Begun if mine => step_rows::end(db, job_id, name, occurrence, ended, now),
         // The answer was lost, and the worker asks again: what was stored first stays.
         Status::Done if mine && ended.is_ok() => {

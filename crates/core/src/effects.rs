@@ -10,7 +10,7 @@ mod run;
 mod tests;
 
 pub use graph::Fault;
-pub use run::{Begin, Drift, Status, begin, drift};
+pub use run::{Begin, ChainStatus, Drift, Status, begin, drift};
 
 use crate::input::DEFAULT_QUEUE;
 use serde_json::{Value, json};

@@ -4,26 +4,35 @@ use crate::canonical;
 use crate::error::{Refusal, shown};
 use crate::jsonb::Item;
 use crate::reader::Reader;
+use crate::words::words;
 use serde_json::Value;
 
 /// The longest name of a step that a worker gives.
 pub const LONGEST_NAME: usize = 200;
 
-/// How a step stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    Begun,
-    Done,
-    Failed,
+words! {
+    /// How a step stands.
+    Status {
+        Begun = "begun",
+        Done = "done",
+        Failed = "failed",
+    }
 }
 
-impl Status {
-    pub fn parse(word: &str) -> Status {
-        match word {
-            "done" => Status::Done,
-            "failed" => Status::Failed,
-            _ => Status::Begun,
-        }
+words! {
+    /// How an action stands, which is to be done once, whoever tries.
+    ActionStatus {
+        /// Somebody has won it, and has not ended it.
+        InProgress = "in_progress",
+        Done = "done",
+        Failed = "failed",
+    }
+}
+
+impl ActionStatus {
+    /// How an action ends, by whether it was done.
+    pub fn end(done: bool) -> ActionStatus {
+        if done { ActionStatus::Done } else { ActionStatus::Failed }
     }
 }
 
@@ -141,6 +150,7 @@ impl Options {
 mod tests {
     use super::*;
     use crate::reader::document;
+    use crate::words::listed;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -149,6 +159,19 @@ mod tests {
         assert_eq!(next(Status::Done, false), Next::Done);
         assert_eq!((next(Status::Begun, true), next(Status::Begun, false)), (Next::Run, Next::Unknown));
         assert_eq!((next(Status::Failed, true), next(Status::Failed, false)), (Next::Run, Next::Run));
+    }
+
+    #[test]
+    fn the_schema_has_the_same_words() {
+        let schema = include_str!("../../../sql/flow/steps.sql");
+        assert_eq!(listed(schema, "CONSTRAINT job_step_status_check"), Status::NAMES);
+        assert_eq!(listed(schema, "CONSTRAINT action_status_check"), ActionStatus::NAMES);
+        for status in Status::ALL {
+            assert_eq!(Status::parse(status.name()), Some(*status));
+        }
+        for status in ActionStatus::ALL {
+            assert_eq!(ActionStatus::parse(status.name()), Some(*status));
+        }
     }
 
     proptest! {

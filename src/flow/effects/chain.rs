@@ -1,5 +1,5 @@
-//! A chain of compensations: one job for each effect, from the last that was declared to the first. The next is
-//! enqueued by the transaction in which the one before succeeds; one that ends otherwise halts the chain.
+//! A chain of compensations: one job for each effect, from the last that was declared to the first. The transaction in which
+//! a compensation succeeds enqueues the next one. A compensation that ends otherwise halts the chain.
 
 use super::manifest::Catalog;
 use super::{ON_END, audit, drift};
@@ -14,6 +14,7 @@ use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
+use agentq_core::effects::ChainStatus;
 use agentq_core::state::JobState;
 use pgrx::Uuid;
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ struct Turn {
     result: Value,
 }
 
-/// Called when jobs of compensations have ended, by whatever way.
+/// The hook: jobs of compensations have ended, with or without success.
 pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
     let mut ended: Vec<&Ended> = ended.iter().collect();
     ended.sort_by_key(|ended| *ended.job_id.as_bytes());
@@ -84,7 +85,7 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
 pub fn advance(db: &Db, chain_id: Uuid, seq: i64, now: Micros) -> Option<Uuid> {
     let row = db.run(&CHAIN_NEXT, &[chain_id.into(), seq.into()]);
     if row.is_empty() {
-        end(db, chain_id, "compensated", None, json!({}), now);
+        end(db, chain_id, ChainStatus::Compensated, None, json!({}), now);
         return None;
     }
     let turn = Turn {
@@ -101,7 +102,7 @@ pub fn advance(db: &Db, chain_id: Uuid, seq: i64, now: Micros) -> Option<Uuid> {
             db.run(&EFFECT_COMPENSATING, &[turn.effect_id.into(), job_id.into()]);
             Some(job_id)
         }
-        // Whoever ends the job before must not suffer from it.
+        // Whoever ends the job before it must not get this as an error.
         Err(refusal) => {
             let error = format!("it could not be enqueued: {}", refusal.message);
             halt(db, chain_id, turn.effect_id, &turn.compensation, &error, now);
@@ -156,18 +157,18 @@ fn halt(db: &Db, chain_id: Uuid, effect_id: Uuid, compensation: &str, error: &st
     db.run(&COMPENSATION_FAILED, &[effect_id.into(), error.into()]);
     let what = json!({"effect_id": effect_id.to_string(), "compensation": compensation, "error": error});
     audit(db, "effect.compensation_failed", &effect_id.to_string(), what.clone(), now);
-    end(db, chain_id, "halted", Some(error), what, now);
+    end(db, chain_id, ChainStatus::Halted, Some(error), what, now);
 }
 
-fn end(db: &Db, chain_id: Uuid, status: &str, error: Option<&str>, more: Value, now: Micros) {
-    let row = db.run(&CHAIN_END, &[chain_id.into(), status.into(), error.into(), timestamp(now).into()]);
+fn end(db: &Db, chain_id: Uuid, status: ChainStatus, error: Option<&str>, more: Value, now: Micros) {
+    let row = db.run(&CHAIN_END, &[chain_id.into(), status.name().into(), error.into(), timestamp(now).into()]);
     let (pgrx::JsonB(mut told), mission): (pgrx::JsonB, Option<Uuid>) = (row.must("told"), row.get("mission_id"));
     if let (Some(told), Value::Object(more)) = (told.as_object_mut(), more) {
         told.extend(more);
     }
-    let kind = if status == "halted" { "compensation.halted" } else { "compensation.completed" };
+    let kind = if status == ChainStatus::Halted { "compensation.halted" } else { "compensation.completed" };
     audit(db, kind, &chain_id.to_string(), told, now);
     if let Some(mission_id) = mission {
-        missions::compensated(db, mission_id, status, now);
+        missions::compensated(db, mission_id, status.name(), now);
     }
 }

@@ -1,8 +1,8 @@
 //! Compensating what a mission, or a job without one, has changed outside.
 //!
-//! Succeeded effects with a declared compensation are compensated, and those whose compensation has failed before.
-//! Effects whose outcome is unknown are told of and left alone, unless the caller or the settings say otherwise. Of
-//! two sessions that ask for the same at once, one starts the chain, and the other is told of it.
+//! A chain takes the effects that succeeded and have a declared compensation, and those whose compensation failed before. It
+//! leaves effects whose outcome is unknown alone, and names them, unless the caller or the settings say otherwise. If two
+//! sessions ask for the same at once, one starts the chain, and the other is told of it.
 
 use super::audit;
 use super::chain;
@@ -46,7 +46,7 @@ impl Scope {
     }
 }
 
-/// How it is to be done.
+/// What the caller says about a compensation.
 struct Terms<'a> {
     reason: Option<&'a str>,
     include_unknown: bool,

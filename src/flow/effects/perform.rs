@@ -43,10 +43,9 @@ impl Effect {
         if row.is_empty() {
             unknown(id)
         }
-        let status: String = row.must("status");
         Effect {
             id,
-            status: Status::parse(&status).unwrap_or_else(|| panic!("the status {status} is not known")),
+            status: row.word("status", Status::parse),
             idempotent: row.must("idempotent"),
             lease: row.get("lease_token"),
             begun_under_this_lease: row.must("is_mine"),
@@ -117,7 +116,7 @@ fn fn_effect_begin(
             Begin::Run { again } => {
                 let begun = db.run(&EFFECT_BEGIN, &[effect.id.into(), effect.lease.into(), timestamp(now).into()]);
                 let more = json!({
-                    "status": "executing", "payload": effect.told["payload"], "begun": begun.only::<i32>(),
+                    "status": Status::Executing.name(), "payload": effect.told["payload"], "begun": begun.only::<i32>(),
                     "again": again, "cancel_requested": held.cancel_requested,
                 });
                 effect.answer(true, "run", more)
@@ -176,7 +175,7 @@ fn fn_effect_finish(
     with_held(p_effect_id, p_lease_owner, p_lease_token, |db, _, effect, now| match effect.status {
         Status::Executing => {
             effect.end(db, Status::Succeeded, p_result, None, now);
-            effect.answer(true, "succeeded", json!({"status": "succeeded"}))
+            effect.answer(true, "succeeded", json!({"status": Status::Succeeded.name()}))
         }
         _ => not_executing(effect),
     })
@@ -203,7 +202,7 @@ fn fn_effect_fail(
     with_held(p_effect_id, p_lease_owner, p_lease_token, |db, _, effect, now| match effect.status {
         Status::Executing => {
             effect.end(db, Status::Failed, None, Some(error), now);
-            effect.answer(true, "failed", json!({"status": "failed"}))
+            effect.answer(true, "failed", json!({"status": Status::Failed.name()}))
         }
         _ => not_executing(effect),
     })

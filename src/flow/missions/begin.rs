@@ -24,10 +24,10 @@ use std::rc::Rc;
 
 statements!("begin.sql": STEP_BEGIN);
 
-/// Written into the jobs of steps as who enqueued them.
+/// Who has enqueued the jobs of steps, as their rows say it.
 const ACTOR: &str = "mission";
 
-/// A job to be written, with texts of its own.
+/// A job to be written, together with the texts that its row refers to.
 struct Task<'a> {
     id: Uuid,
     step: &'a Candidate,
@@ -36,7 +36,7 @@ struct Task<'a> {
     source: String,
 }
 
-/// Begins steps, which have been counted. Returns the ends of those that have ended at once.
+/// Begins steps that the caller has counted. Returns the ends of those that end at once.
 pub fn all(run: &Run<'_>, starts: Vec<(Candidate, Prepared)>) -> Vec<StepEnd> {
     let mut ended = Vec::new();
     let mut ids = new_ids();

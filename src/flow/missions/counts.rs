@@ -1,10 +1,10 @@
 //! How many steps of a mission, or items of a step, are under way.
 //!
-//! The number is spread over several rows. A step is counted in the row of the step that let it begin, or, where many
-//! begin at once, they are spread over all. So no row goes below nothing, and a row that comes to nothing is the only
-//! reason to look at the others. Whoever brings one to nothing locks the owner, and then looks at all rows as they are
-//! committed at that moment. If two bring the last two rows to nothing at the same time, one of them locks the owner after
-//! the other has committed, and so sees both. So the end is seen once, and by one.
+//! The number is spread over several rows. A step is counted in the row of the step that let it begin; where many begin at
+//! once, they are spread over all rows. So no row goes below nothing, and only a row that comes to nothing is a reason to
+//! look at the others. Whoever brings one to nothing locks the owner, and then reads all rows as they are committed at that
+//! moment. If two sessions bring the last two rows to nothing at the same time, one of them locks the owner after the other
+//! has committed, and sees both. So one session sees the end, and sees it once.
 
 use super::rows::mission_count;
 use crate::db::{Db, statements};
@@ -46,8 +46,8 @@ pub fn add_all(db: &Db, owner: Uuid, deltas: &BTreeMap<i32, i32>) -> bool {
     counts.fold(false, |nothing, count| nothing | (count.active == 0))
 }
 
-/// Locks all rows, and brings those that are in one of these states into another; returns how many are in it then.
-/// Rows in other states are locked as well: somebody may be changing them, and what he decides must be seen.
+/// Locks all rows, and brings those in one of the states `from` into `state`. Returns how many are in `state` then. Rows in
+/// other states are locked as well: the caller has to see what a session that is changing them decides.
 pub fn set_state(db: &Db, owner: Uuid, state: CountState, from: &[CountState]) -> usize {
     let from: Vec<String> = from.iter().map(|state| state.name().to_owned()).collect();
     let mut in_it = 0;

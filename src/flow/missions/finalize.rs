@@ -1,4 +1,4 @@
-//! The end of a mission: when nothing in it is under way, and nothing can begin.
+//! The end of a mission: it comes when nothing in it is under way and nothing can begin.
 
 use super::counts;
 use super::ended::{EndedSteps, StepEnd};
@@ -51,7 +51,7 @@ pub fn tell(db: &Db, kind: &str, mission_id: Uuid, mut what: Value, now: Micros)
 /// Ends the mission, if nothing in it is under way; returns the end of the step whose work it was.
 pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<StepEnd> {
     let mission = Mission::lock(db, mission_id)?;
-    // Others may have been counted meanwhile: they come here after us, and see our count.
+    // A session that still counts something comes here after us, and sees our count.
     if !mission.status.waits_for_steps() || !counts::are_all_nothing(mission_id) {
         return None;
     }
@@ -68,7 +68,7 @@ pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<StepEnd> {
     }
     counts::remove(db, mission_id);
     if status == MissionStatus::Cancelled && mission.compensates {
-        // Before the first compensation is enqueued: if it cannot be, the chain ends at once, and the mission with it.
+        // Written before the first compensation is enqueued: where that fails, the chain ends at once, and so the mission.
         set_status(db, mission_id, MissionStatus::Compensating, now);
         if effects::compensate(db, mission_id, now) {
             return None;
@@ -104,12 +104,12 @@ fn end(db: &Db, mission_id: Uuid, mission: &Mission, status: MissionStatus, now:
     Some(StepEnd { step, status: StepStatus::of_mission(status), result, error, by: Some(mission_id) })
 }
 
-/// Locks the row of a mission, and says how it stands. None: there is none.
+/// Locks the row of a mission, and answers how it stands. None: there is no such mission.
 pub fn lock(db: &Db, mission_id: Uuid) -> Option<MissionStatus> {
     Mission::lock(db, mission_id).map(|mission| mission.status)
 }
 
-/// The compensations of a cancelled mission have ended, in whatever way: so has the mission.
+/// Ends a cancelled mission whose compensations have ended. `outcome` says how they did.
 pub fn compensated(db: &Db, mission_id: Uuid, outcome: &str, now: Micros) {
     let mission = Mission::lock(db, mission_id).filter(|mission| mission.status == MissionStatus::Compensating);
     let Some(mission) = mission else { return };

@@ -1,5 +1,7 @@
-//! What has to happen to missions by itself: time-outs, missions inside others that were stopped, jobs that could not be
-//! taken back at once, and the removal of old ones. One mission in a transaction.
+//! What the engine does to missions, one in a transaction.
+//!
+//! It fails those whose time is over, cancels those inside a mission that was stopped, cancels jobs that could not be
+//! cancelled when their mission was stopped, and removes old missions.
 
 use super::ended::EndedSteps;
 use super::stop::{self, Why};
@@ -19,8 +21,8 @@ statements!("maintain.sql": MISSIONS_LATE, MISSIONS_ORPHANED, MISSIONS_STOPPING,
 /// How long the engine waits for a row of a mission.
 const WAIT: &CStr = c"100ms";
 
-/// Runs `work` for the first of these for which it can be done: one that somebody has locked, or whose hook fails, holds
-/// up no other. False: for none.
+/// Runs `work` for the first of these for which it succeeds: one that somebody has locked, or whose hook fails, keeps no
+/// other from it. False: it succeeded for none.
 fn first_of<T>(all: Vec<T>, work: impl Fn(&Db, &T)) -> bool {
     all.iter().any(|one| {
         let done = db::attempt(|| db::with_setting(c"lock_timeout", WAIT, || db::connect(|db| work(db, one))));

@@ -1,5 +1,5 @@
-//! What a step that may begin is to do: its condition, its list and its parameters, made from the results of those before
-//! it. Nothing here raises an error: it would undo the end of another step.
+//! What a step that may begin is to do: its condition, its list and its parameters, with the results of the steps before it
+//! filled in. Nothing here raises an error, because that would undo the end of another step.
 
 use crate::base::signal::check_signal;
 use crate::db::{self, Db, Rows, statements};
@@ -24,12 +24,12 @@ pub struct Candidate {
     pub params: Jsonb,
     pub spec: Option<Spec>,
     pub shard: i32,
-    /// Its job, if its row says already that it has begun: a plain step is not written twice.
+    /// Its job, if its row says already that it has begun: the row of a plain step is written only once.
     pub job: Option<Uuid>,
 }
 
 impl Candidate {
-    /// A step that may begin, as the statements about them answer it.
+    /// Reads a row of the statements that answer with steps that may begin.
     pub fn read(row: &Rows) -> Candidate {
         Candidate {
             id: row.must("step_id"),

@@ -1,4 +1,4 @@
-//! Starting a mission: its rows are written, and its first steps become jobs, in the caller's transaction.
+//! Starting a mission: the caller's transaction writes its rows, and makes jobs of its first steps.
 
 use super::ended::{EndedSteps, StepEnd};
 use super::insert::{self, Taken, Target};
@@ -49,16 +49,16 @@ pub struct Start {
     pub taken: Vec<Option<Taken>>,
 }
 
-/// What came of it.
+/// What came of starting a mission.
 pub struct Submitted {
     pub mission_id: Uuid,
-    /// Another mission has its key.
+    /// Another mission has the key: this is that one's id.
     pub duplicate: bool,
     /// Steps in it, or around it, that have ended at once.
     pub ended: Vec<StepEnd>,
 }
 
-/// Starts a mission, or says what is wrong with its template. A mission that has its key already is answered with.
+/// Starts a mission, or says what is wrong with its template. If another mission has its key, the answer is that one's id.
 pub fn start(db: &Db, template: &Value, terms: Start, now: Micros) -> Result<Uuid, Refusal> {
     let template = Jsonb::from_value(template.clone());
     let read = check::read(&Rulebook::current(), template)?;
@@ -109,14 +109,14 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
         "correlation_id": terms.correlation_id});
     finalize::tell(db, "mission.started", mission_id, what, now);
     let mut ended = Run::new(db, mission_id, terms.depth, now).take_up(decided);
-    // Inside another mission they are that one's to go through, when it has written its own rows.
+    // The mission around it, if there is one, goes through them when it has written its own rows.
     if terms.parent_step.is_none() {
         EndedSteps::settle(db, ended.drain(..), now);
     }
     Submitted { mission_id, duplicate: false, ended }
 }
 
-/// The one that had the key has been removed meanwhile, or this transaction does not see it.
+/// Raises the error for a key whose mission cannot be read: somebody has removed it, or this transaction does not see it.
 fn keeps_changing(terms: &Start) -> ! {
     crate::error::raise(
         PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,

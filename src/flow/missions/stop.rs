@@ -1,5 +1,7 @@
-//! Stopping a mission: no further step becomes a job, and jobs that nobody holds are taken back. What is held goes on to its
-//! end, and the last of it ends the mission.
+//! Stopping a mission.
+//!
+//! No further step becomes a job, and the jobs that no worker holds are cancelled. What workers hold goes on to its end, and
+//! the last of these ends the mission. Missions inside it are stopped first, the deepest before the others.
 
 use super::advance::end_list;
 use super::counts;
@@ -22,17 +24,17 @@ pub enum Why<'a> {
     Fail { error: &'a str },
 }
 
-/// What came of it.
+/// What came of stopping a mission.
 pub enum Stopped {
     Unknown,
-    /// It had ended, or was about to, as it is now.
+    /// It had ended before, or was about to: its status, which stays.
     Already(MissionStatus),
     Done,
 }
 
 /// Stops a mission, and first the missions in it.
 pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
-    // Before any row, as whoever cancels a job: a change of limits is waited for, and waits.
+    // Before any row, as everybody who cancels a job does it: a change of limits and this call wait for each other here.
     lock_against_rule_change();
     let mut ended = EndedSteps::default();
     let mut inner = Vec::new();
@@ -78,14 +80,15 @@ fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Optio
     (Stopped::Done, up)
 }
 
-/// A step has failed, and with it the mission, whose counts say so already. True: a count has come to nothing.
+/// The failure of a step has made the mission fail, and the caller has written so into its counts. True: a count has come
+/// to nothing.
 pub fn fail(db: &Db, mission_id: Uuid, step: &str, error: &str, now: Micros) -> bool {
     db.run(&MISSION_FAIL, &[mission_id.into(), step.into(), error.into()]);
     take_back(db, mission_id, "the mission failed", now)
 }
 
-/// Takes back the jobs that nobody holds. Nobody is waited for: a job that another session is about to claim runs, and
-/// one that it gives back is taken the next time. True: a count has come to nothing.
+/// Cancels the jobs that no worker holds, without waiting for anybody. A job that another session is just claiming runs; if
+/// that session gives it back, the engine cancels it later. True: a count has come to nothing.
 pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
     let at = timestamp(now);
     let mut deltas: BTreeMap<i32, i32> = BTreeMap::new();

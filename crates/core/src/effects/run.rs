@@ -1,44 +1,33 @@
-//! What follows from the state of an effect.
+//! Where effects and chains of compensations stand, and what follows from that.
 
+use crate::words::words;
 use std::collections::BTreeSet;
 
-/// The statuses of an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    Planned,
-    Executing,
-    Succeeded,
-    Failed,
-    Compensating,
-    Compensated,
-    CompensationFailed,
+words! {
+    /// Where an effect stands.
+    Status {
+        Planned = "planned",
+        /// A worker has begun it, and has not said what came of it.
+        Executing = "executing",
+        Succeeded = "succeeded",
+        /// It did not happen.
+        Failed = "failed",
+        /// The job of its compensation is under way.
+        Compensating = "compensating",
+        Compensated = "compensated",
+        /// Its compensation has failed for good.
+        CompensationFailed = "compensation_failed",
+    }
 }
 
-impl Status {
-    pub const ALL: [Status; 7] = [
-        Status::Planned,
-        Status::Executing,
-        Status::Succeeded,
-        Status::Failed,
-        Status::Compensating,
-        Status::Compensated,
-        Status::CompensationFailed,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Status::Planned => "planned",
-            Status::Executing => "executing",
-            Status::Succeeded => "succeeded",
-            Status::Failed => "failed",
-            Status::Compensating => "compensating",
-            Status::Compensated => "compensated",
-            Status::CompensationFailed => "compensation_failed",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Status> {
-        Status::ALL.into_iter().find(|status| status.name() == name)
+words! {
+    /// Where a chain of compensations stands.
+    ChainStatus {
+        Running = "running",
+        /// All its effects are compensated.
+        Compensated = "compensated",
+        /// One of its compensations has failed for good.
+        Halted = "halted",
     }
 }
 

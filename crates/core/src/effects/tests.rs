@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::reader::{Reader, document};
+use crate::words::listed;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -155,9 +156,19 @@ fn a_null_takes_an_entry_out() {
 }
 
 #[test]
+fn the_schema_has_the_same_words() {
+    let schema = include_str!("../../../../sql/flow/effect.sql");
+    assert_eq!(listed(schema, "CONSTRAINT effect_status_check"), Status::NAMES);
+    assert_eq!(listed(schema, "CONSTRAINT effect_chain_status_check"), ChainStatus::NAMES);
+    for status in ChainStatus::ALL {
+        assert_eq!(ChainStatus::parse(status.name()), Some(*status));
+    }
+}
+
+#[test]
 fn an_effect_is_never_run_blindly_twice() {
     use Status::*;
-    for status in Status::ALL {
+    for status in Status::ALL.iter().copied() {
         assert_eq!(Status::parse(status.name()), Some(status));
         for (same, idempotent) in [(false, false), (false, true), (true, false), (true, true)] {
             let expected = match (status, same, idempotent) {

@@ -144,7 +144,11 @@ fn what_is_wrong_is_told_with_its_place() {
         (two(json!({"kind": "k", "mission": {"steps": [{"kind": "x", "join": 1}]}})), "steps[1].mission.steps[0].join"),
         (
             json!({"sequential": true, "steps": [{"kind": "k"}, {"kind": "k", "depends_on": []}]}),
-            "steps[1].depends_on: a seq",
+            "steps[1].depends_on: the steps of a sequential mission have no depends_on",
+        ),
+        (
+            json!({"sequential": true, "steps": [{"kind": "k", "on_failure": {"goto": "b"}}, {"kind": "k", "name": "b"}]}),
+            "steps[0].on_failure.goto: \"b\" waits for another step already",
         ),
     ] {
         refused(value, message);

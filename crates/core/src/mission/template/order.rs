@@ -13,8 +13,8 @@ pub fn add_branches(steps: &mut [Step<'_>], branches: Vec<Branch>) -> Result<(),
     for Branch { from, to, path } in branches {
         if own[to] {
             return Err(Refusal::new(
-                format!("{path}: \"{}\" has dependencies of its own", shown(&steps[to].name)),
-                "A step to which a failure leads has no depends_on. Or use on_failure \"continue\", and depends_on with the status failed.",
+                format!("{path}: \"{}\" waits for another step already", shown(&steps[to].name)),
+                "A step to which a failure leads has no depends_on and is in no sequential mission. Or use on_failure \"continue\", and depends_on with the status failed.",
             ));
         }
         steps[to].parents.push(Parent { step: from, required: Required::Failed });

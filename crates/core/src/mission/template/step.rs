@@ -217,7 +217,7 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
         };
         if self.sequential {
             return Err(at.refuse(
-                "a sequential mission has no dependencies of its own",
+                "the steps of a sequential mission have no depends_on, because each waits for the one before it",
                 "Leave out depends_on, or \"sequential\".",
             ));
         }
