@@ -54,7 +54,7 @@ SELECT last_seq, last_place, encode(last_hash, 'hex') AS last_hash, first_place,
        encode(first_hash, 'hex') AS first_hash, dropped_before
 FROM agentq.event_chain WHERE chain = $1
 
--- name: chain_save(chain text, last_seq int8, end int8, hash text)
+-- name: chain_save(chain text, last_seq int8, last_place int8, hash text)
 INSERT INTO agentq.event_chain (chain, last_seq, last_place, last_hash) VALUES ($1, $2, $3, decode($4, 'hex'))
 ON CONFLICT (chain) DO UPDATE SET last_seq = excluded.last_seq, last_place = excluded.last_place, last_hash = excluded.last_hash
 

@@ -1,5 +1,5 @@
--- name: action_begin(p1 text, p2 text, p3 text, p4 jsonb, p5 text, p6 uuid, p7 uuid, p8 uuid, p9 timestamptz,
---   p10 float8, p11 float8)
+-- name: action_begin(action_key text, action_type text, inputs_hash text, inputs_keys jsonb, holder text, token
+--   uuid, job_id uuid, lease_token uuid, began_at timestamptz, lease_seconds float8, keep_seconds float8)
 INSERT INTO agentq.action (action_key, action_type, inputs_hash, inputs_keys, holder, token, job_id, lease_token, began_at,
     lease_until, keep_seconds, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9 + make_interval(secs => $10), $11,
@@ -14,8 +14,8 @@ FROM agentq.action
 WHERE action_key = $1
 FOR UPDATE
 
--- name: action_win(key text, kind text, hash text, from_value jsonb, holder text, token uuid, _ uuid,
---   token_2 uuid, now timestamptz, lease_seconds float8, ttl float8, p12 bool)
+-- name: action_win(key text, action_type text, inputs_hash text, inputs_keys jsonb, holder text, token uuid,
+--   job_id uuid, lease_token uuid, now timestamptz, lease_seconds float8, keep_seconds float8, anew bool)
 UPDATE agentq.action
 SET action_type = $2, inputs_hash = $3, inputs_keys = $4, holder = $5, token = $6, job_id = $7, lease_token = $8,
     began_at = $9, lease_until = $9 + make_interval(secs => $10), keep_seconds = $11,

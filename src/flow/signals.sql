@@ -8,8 +8,8 @@ WHERE c.name = $1 AND c.key = $2
   AND NOT EXISTS (SELECT FROM agentq.signal s WHERE s.name = $1 AND s.key = $2 AND s.taken_by IS NULL)
   AND NOT EXISTS (SELECT FROM agentq.signal_wait w WHERE w.name = $1 AND w.key = $2)
 
--- name: signal_add(id uuid, name text, key text, payload jsonb, dedupe_key text, now timestamptz, by text,
---   ttl float8)
+-- name: signal_add(signal_id uuid, name text, key text, payload jsonb, dedupe_key text, sent_at timestamptz,
+--   sent_by text, keep_seconds float8)
 INSERT INTO agentq.signal (signal_id, name, key, payload, dedupe_key, sent_at, sent_by, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $6 + make_interval(secs => $8))
 RETURNING expires_at
@@ -43,7 +43,7 @@ WHERE s.name = $1 AND s.key = $2 AND s.taken_by IS NULL AND s.expires_at > $3
 ORDER BY s.sent_at, s.signal_id
 LIMIT 1
 
--- name: wait_register(job_id uuid, name text, key text, step text, occurrence int4, now timestamptz)
+-- name: wait_register(job_id uuid, name text, key text, step text, occurrence int4, registered_at timestamptz)
 INSERT INTO agentq.signal_wait AS w (job_id, name, key, step, occurrence, registered_at)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (job_id) DO UPDATE

@@ -1,8 +1,8 @@
 -- name: command_by_key(key text)
 SELECT command_id, decision, mission_id, reason FROM agentq.command WHERE dedupe_key = $1
 
--- name: command_make(id uuid, key text, source text, title text, name text, template jsonb, as_str text,
---   snapshot jsonb, requested_by text, reaction_id uuid, depth int4, now timestamptz)
+-- name: command_make(command_id uuid, dedupe_key text, source text, title text, risk_level text, template jsonb,
+--   reason text, policy_snapshot jsonb, requested_by text, reaction_id uuid, depth int4, now timestamptz)
 INSERT INTO agentq.command (command_id, dedupe_key, source, title, risk_level, template, reason, policy_snapshot, requested_by,
     reaction_id, depth, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)

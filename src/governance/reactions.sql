@@ -15,8 +15,8 @@ UPDATE agentq.event_cursor SET seq = $2, updated_at = $3 WHERE consumer = $1
 -- name: pattern_last(pattern text)
 SELECT last_at FROM agentq.reaction_pattern WHERE pattern = $1
 
--- name: pattern_count(new_id text, event_id timestamptz, seq int8, name int8, status int8, payload int8,
---   reason int8, key int8)
+-- name: pattern_count(pattern text, last_at timestamptz, queued int8, unlucky int8, cooling int8, duplicates int8,
+--   too_deep int8, failed int8)
 INSERT INTO agentq.reaction_pattern AS p (pattern, last_at, queued, unlucky, cooling, duplicates, too_deep, failed)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (pattern) DO UPDATE
@@ -48,8 +48,8 @@ WHERE m.mission_id = ANY ($1) AND m.status IN ('succeeded', 'failed', 'cancelled
 -- name: compensation_mission(job uuid)
 SELECT mission_id FROM agentq_internal.effect WHERE compensation_job_id = $1 AND mission_id IS NOT NULL LIMIT 1
 
--- name: reaction_make(new_id uuid, event_id uuid, seq int8, name text, status text, payload jsonb, reason text,
---   key text, depth int4, version int4, now timestamptz)
+-- name: reaction_make(reaction_id uuid, event_id uuid, event_seq int8, pattern text, status text, payload jsonb,
+--   reason text, dedupe_key text, depth int4, matrix_version int4, now timestamptz)
 INSERT INTO agentq.reaction (reaction_id, event_id, event_seq, pattern, status, payload, reason, dedupe_key, depth, matrix_version,
     created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)

@@ -3,8 +3,8 @@
 //! The sources are read as text. Every path that begins with `crate::` or `super::` counts, in a `use` and in the middle
 //! of an expression alike.
 
+use crate::sources::files;
 use agentq_tests::project_root;
-use std::path::Path;
 
 /// What stands beside the rooms, on which all of them build. It may name base, and no other room.
 const FOUNDATION: [&str; 8] = ["error", "server", "journal", "room", "db", "json", "shared", "table"];
@@ -156,35 +156,18 @@ fn violations(rooms: &[String], path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Every source of the extension: its path from the root of the project, and its text.
-fn sources() -> Vec<(String, String)> {
-    fn walk(folder: &Path, root: &Path, found: &mut Vec<(String, String)>) {
-        for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
-            if entry.is_dir() {
-                walk(&entry, root, found);
-            } else if entry.extension().is_some_and(|extension| extension == "rs") {
-                let path = entry.strip_prefix(root).expect("in the project").display().to_string();
-                found.push((path, std::fs::read_to_string(&entry).expect("a source")));
-            }
-        }
-    }
-    let (root, mut found) = (project_root(), Vec::new());
-    walk(&root.join("src"), &root, &mut found);
-    found.sort();
-    found
-}
-
 #[test]
 fn rooms_and_parts_of_the_queue_name_only_what_is_below_them() {
     let rooms = rooms();
-    let found: Vec<String> = sources().iter().flat_map(|(path, text)| violations(&rooms, path, text)).collect();
+    let found: Vec<String> =
+        files("src", ".rs").iter().flat_map(|(path, text)| violations(&rooms, path, text)).collect();
     assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]
 fn every_folder_has_its_place_in_the_order() {
     let rooms = rooms();
-    for (path, _) in sources() {
+    for (path, _) in files("src", ".rs") {
         let module = module_of(&path);
         let Some(first) = module.first() else { continue };
         let is_known = rooms.contains(first) || FOUNDATION.contains(&first.as_str()) || first == "schema";
@@ -202,7 +185,7 @@ fn nobody_but_the_lists_names_the_highest_room_below_the_engine() {
     let rooms = rooms();
     let highest = &rooms[rooms.len() - 2];
     let lists = ["src/lib.rs", "src/schema.rs"];
-    let named: Vec<String> = sources()
+    let named: Vec<String> = files("src", ".rs")
         .into_iter()
         .filter(|(path, text)| {
             !path.starts_with(&format!("src/{highest}/")) && !lists.contains(&path.as_str()) && text.contains(highest)

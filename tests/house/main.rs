@@ -21,6 +21,7 @@ mod security_roles;
 mod security_secrets;
 mod security_sources;
 mod security_traps;
+mod sources;
 mod standby;
 mod statements;
 mod upgrade;

@@ -116,7 +116,7 @@ fn whoever_runs_with_the_owners_rights_has_a_search_path_of_its_own() {
     assert_eq!(s.texts(&odd), Vec::<String>::new(), "functions with another path, or in SQL without one");
     // Those that are their caller's at first, and take the owner's rights themselves.
     let mut takers = Vec::new();
-    for file in ["src/queue/handlers.rs", "src/governance/policies.rs"] {
+    for file in ["src/queue/admin/handlers.rs", "src/governance/policies.rs"] {
         let text = std::fs::read_to_string(project_root().join(file)).expect("a source");
         assert!(text.contains("answer_as_owner("), "{file}");
         let at = text.find("answer_as_owner(").expect("a use");

@@ -1,33 +1,15 @@
 //! How SQL text comes to be, read from the sources: nothing that a caller gives may become part of it.
 //!
-//! A statement is a file with parameters. Every other place that hands text to the server, or builds
+//! A statement is a block of a file, with parameters. Every other place that hands text to the server, or builds
 //! text that reads like SQL, stands in a list here with the reason why it is safe. A new one fails until
 //! somebody has looked at it and written down why.
 
+use crate::sources::files;
 use agentq_tests::{database, project_root};
-use std::path::{Path, PathBuf};
-
-/// The files below a folder of the project whose names end so, with their text.
-fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
-    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() { walk(&path, found) } else { found.push(path) }
-        }
-    }
-    let (root, mut paths) = (project_root(), Vec::new());
-    walk(&root.join(folder), &mut paths);
-    paths.sort();
-    let named = paths.into_iter().map(|path| (path.strip_prefix(&root).expect("inside").display().to_string(), path));
-    named
-        .filter(|(name, _)| name.ends_with(ending))
-        .map(|(name, path)| (name, std::fs::read_to_string(path).expect("a text")))
-        .collect()
-}
 
 /// Where Rust hands text to the server, how often, and what text that can be.
 const TO_THE_SERVER: [(&str, usize, &str); 3] = [
-    ("src/db.rs", 1, "prepares a Statement, whose text is 'static: a file, or a constant"),
+    ("src/db/plan.rs", 1, "prepares a Statement, whose text is 'static: a file, or a constant"),
     (
         "src/engine/sql_worker.rs",
         2,
@@ -62,7 +44,7 @@ fn rust_hands_text_to_the_server_in_known_places_only() {
     // Also by other ways of the library that agentq is built with.
     for (name, text) in files("src", ".rs") {
         for way in ["client.select(", "client.update(", "Spi::get_one", "Spi::explain", "prepare_owned("] {
-            assert!(!text.contains(way), "{name} uses {way}: db.rs is the only place that talks to the server");
+            assert!(!text.contains(way), "{name} uses {way}: src/db is the only place that talks to the server");
         }
     }
 }
@@ -71,7 +53,7 @@ fn rust_hands_text_to_the_server_in_known_places_only() {
 const BUILT: [(&str, &str, &str); 4] = [
     ("src/governance/hook.rs", "SELECT pg_catalog.to_jsonb(", "schema and function are plain names, quoted; see below"),
     ("src/queue/answer.rs", "Open it with SELECT agentq.fn_config_set", "a hint for people, with a key of ours"),
-    ("src/queue/enqueue.rs", "Make it with SELECT agentq.fn_queue_set", "a hint for people"),
+    ("src/queue/rules/queues.rs", "Make it with SELECT agentq.fn_queue_set", "a hint for people"),
     ("src/engine/worker.rs", "the schema is of version", "a line of v_engine_status"),
 ];
 
@@ -230,50 +212,6 @@ fn dynamic_sql_in_the_schema_quotes_what_it_puts_in() {
     assert!(functions.iter().any(|function| function.contains("EXECUTE format(")), "the test looks at nothing");
     assert!(unquoted("EXECUTE 'DROP TABLE ' || p_name;").len() == 1, "and would find it");
     assert!(unquoted("EXECUTE format('DROP TABLE %s', p_name);").len() == 1, "and would find it");
-}
-
-/// `types` of a statement! in SQL's words.
-fn type_of(oid: &str) -> String {
-    let name = oid.trim().trim_end_matches("OID").to_lowercase();
-    match name.strip_suffix("array") {
-        Some(element) => format!("pg_catalog.{element}[]"),
-        None => format!("pg_catalog.{name}"),
-    }
-}
-
-/// Each statement of the library is understood by a server that looks for names in pg_catalog alone,
-/// so it names everything of agentq's with its schema.
-#[test]
-fn every_statement_of_the_library_names_its_schema() {
-    let db = database();
-    let mut s = db.session();
-    s.run("SET search_path = pg_catalog");
-    let (mut problems, mut prepared) = (Vec::new(), 0);
-    for (name, text) in files("src", ".rs") {
-        let folder = Path::new(&name).parent().expect("a folder").to_owned();
-        for (at, _) in text.match_indices("statement!(") {
-            let declared = text[at..].split(");").next().unwrap_or_default();
-            let Some(file) = declared.split('"').nth(1) else { continue };
-            let types = declared.split('[').nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
-            let types: Vec<String> = types.split(',').filter(|oid| !oid.trim().is_empty()).map(type_of).collect();
-            let path = project_root().join(&folder).join(file);
-            let sql = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            prepared += 1;
-            let types = if types.is_empty() { String::new() } else { format!("({})", types.join(", ")) };
-            // A lock cannot be prepared.
-            let statement = if sql.starts_with("LOCK ") {
-                format!("BEGIN; {sql}; ROLLBACK")
-            } else {
-                format!("PREPARE s{prepared}{types} AS {sql}")
-            };
-            if let Err(error) = s.0.simple_query(&statement) {
-                problems.push(format!("{name} {file}: {error:?}"));
-            }
-        }
-    }
-    assert!(problems.is_empty(), "{problems:#?}");
-    assert!(prepared > 200, "only {prepared} statements were found");
-    assert_eq!(s.fails("PREPARE bare AS SELECT FROM job").code, "42P01", "the test would see it");
 }
 
 /// Every test that docs/security.md names is there.

@@ -3,7 +3,7 @@ SELECT chain_id FROM agentq.effect_chain WHERE mission_id = $1 AND status = 'run
 UNION ALL
 SELECT chain_id FROM agentq.effect_chain WHERE job_id = $2 AND status = 'running'
 
--- name: chain_add(chain_id uuid, mission uuid, job uuid, reason text, by text, now timestamptz)
+-- name: chain_add(chain_id uuid, mission_id uuid, job_id uuid, reason text, started_by text, started_at timestamptz)
 INSERT INTO agentq.effect_chain (chain_id, mission_id, job_id, effects, reason, started_by, started_at)
 VALUES ($1, $2, $3, 0, $4, $5, $6)
 ON CONFLICT DO NOTHING

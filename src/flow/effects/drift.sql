@@ -1,5 +1,5 @@
 -- name: drift_add(job_id uuid, effect_type text, drift text, about text, declared_by text, compensates uuid,
---   mission uuid, version int8, now timestamptz)
+--   mission_id uuid, manifest_version int8, found_at timestamptz)
 INSERT INTO agentq_internal.effect_drift (job_id, effect_type, drift, about, declared_by, compensates, mission_id, manifest_version, found_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (job_id, effect_type, drift) DO NOTHING

@@ -20,7 +20,7 @@ FROM agentq.effect_manifest
 ORDER BY version DESC
 LIMIT 1
 
--- name: manifest_add(version int8, new_id uuid, document jsonb, note text, now timestamptz, by text)
+-- name: manifest_add(version int8, manifest_id uuid, manifest jsonb, note text, set_at timestamptz, set_by text)
 INSERT INTO agentq.effect_manifest (version, manifest_id, manifest, note, set_at, set_by)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (version) DO NOTHING

@@ -1,8 +1,9 @@
 -- name: compensated_by(job_id uuid)
 SELECT effect_id, declared_compensation, mission_id, step_id FROM agentq_internal.effect WHERE compensation_job_id = $1
 
--- name: effect_plan(new_id uuid, mission uuid, p3 uuid, job_id uuid, effect_type text, payload jsonb, key text,
---   compensation text, counters bool, effect_type_2 bool, version int8, compensates uuid, now timestamptz)
+-- name: effect_plan(effect_id uuid, mission_id uuid, step_id uuid, job_id uuid, effect_type text, payload jsonb,
+--   idempotency_key text, declared_compensation text, counter_effects bool, idempotent bool, manifest_version int8,
+--   compensates uuid, planned_at timestamptz)
 INSERT INTO agentq_internal.effect AS e (effect_id, mission_id, step_id, job_id, effect_type, payload, idempotency_key,
     declared_compensation, counter_effects, idempotent, manifest_version, compensates, planned_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)

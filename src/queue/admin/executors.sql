@@ -1,4 +1,5 @@
--- name: tick(name text, kind text, status text, current_job_id uuid, owner text, metadata jsonb, now timestamptz)
+-- name: tick(executor_name text, executor_kind text, last_tick_status text, current_job_id uuid, lease_owner text,
+--   metadata jsonb, now timestamptz)
 INSERT INTO agentq.queue_heartbeat AS h (executor_name, executor_kind, last_tick_status, current_job_id, lease_owner,
     metadata, last_tick_at, ticks_total, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $7, $7)

@@ -1,4 +1,5 @@
--- name: handler_set(kind text, sql text, role text, queue text, timeout_seconds int4, enabled bool, registered_by text, now timestamptz)
+-- name: handler_set(job_kind text, sql text, role_name text, queue text, timeout_seconds int4, enabled bool,
+--   registered_by text, now timestamptz)
 INSERT INTO agentq.job_handler AS h (job_kind, sql, role_name, queue, timeout_seconds, enabled, registered_by, created_at,
     updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)

@@ -1,4 +1,4 @@
--- name: budget_set(key text, unit text, period text, budget jsonb, now timestamptz)
+-- name: budget_set(limit_key text, unit text, period text, budget jsonb, now timestamptz)
 INSERT INTO agentq.budget AS b (limit_key, unit, period, amount, when_exhausted, description, created_at, updated_at)
 VALUES ($1, $2, $3, ($4->>'amount')::numeric, coalesce($4->>'when_exhausted', 'wait'), $4->>'description', $5, $5)
 ON CONFLICT (limit_key, unit, period) DO UPDATE

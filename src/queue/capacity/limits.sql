@@ -1,4 +1,4 @@
--- name: limit_set(key text, terms jsonb, now timestamptz)
+-- name: limit_set(limit_key text, terms jsonb, now timestamptz)
 INSERT INTO agentq.limit_rule AS r (limit_key, max_concurrent, max_pending, rate, per_seconds, burst, algorithm, weight, max_age_seconds,
     description, created_at, updated_at)
 VALUES ($1, ($2->>'max_concurrent')::integer, ($2->>'max_pending')::integer, ($2->>'rate')::integer,
@@ -50,7 +50,7 @@ WHERE j.job_id = b.job_id AND b.line NOT LIKE 'order:%' AND b.line NOT LIKE 'fai
   AND CASE WHEN b.line LIKE 'budget:%' THEN $1 ELSE agentq_internal.fn_limit_rule_of(b.line) IS NULL END
 RETURNING j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at
 
--- name: limit_reported(key text, now timestamptz)
+-- name: limit_reported(limit_key text, now timestamptz)
 INSERT INTO agentq.limit_rule (limit_key, description, created_at, updated_at)
 VALUES ($1, 'made by fn_limit_report', $2, $2)
 ON CONFLICT (limit_key) DO NOTHING

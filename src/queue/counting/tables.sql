@@ -7,7 +7,7 @@ WITH RECURSIVE k AS (
 )
 SELECT key FROM k WHERE key IS NOT NULL AND key NOT LIKE 'order:%'
 
--- name: gauge_save(key text, gauge jsonb)
+-- name: gauge_save(limit_key text, gauge jsonb)
 INSERT INTO agentq_internal.limit_gauge AS g (limit_key, gauge, saved_at)
 VALUES ($1, $2, agentq.fn_clock_now())
 ON CONFLICT (limit_key) DO UPDATE SET gauge = excluded.gauge, saved_at = excluded.saved_at

@@ -23,6 +23,6 @@ FOR KEY SHARE
 -- name: lease_of(job_id uuid, owner text, token uuid)
 SELECT lease_token FROM agentq_internal.job_lease WHERE job_id = $1 AND lease_owner = $2 AND ($3 IS NULL OR lease_token = $3)
 
--- name: checkpoint(job_id uuid, now timestamptz, checkpoint jsonb)
+-- name: checkpoint(job_id uuid, saved_at timestamptz, checkpoint jsonb)
 INSERT INTO agentq_internal.job_checkpoint (job_id, saved_at, checkpoint) VALUES ($1, $2, $3)
 ON CONFLICT (job_id) DO UPDATE SET saved_at = excluded.saved_at, checkpoint = excluded.checkpoint

@@ -1,4 +1,4 @@
--- name: key_take(key text, job_id uuid)
+-- name: key_take(idempotency_key text, job_id uuid)
 INSERT INTO agentq_internal.job_key (idempotency_key, job_id) VALUES ($1, $2)
 ON CONFLICT (idempotency_key) DO NOTHING
 RETURNING true

@@ -12,7 +12,7 @@ RETURNING jsonb_build_object('ok', true, 'code', 'changed', 'job_id', job_id, 'p
         'scheduled_at', scheduled_at, 'max_attempts', max_attempts) AS answer,
     job_id, queue_id, job_kind::text, priority::integer, scheduled_at
 
--- name: throttle(key text, job_id uuid, now timestamptz, until timestamptz)
+-- name: throttle(idempotency_key text, job_id uuid, now timestamptz, expires_at timestamptz)
 INSERT INTO agentq_internal.job_throttle AS t (idempotency_key, job_id, expires_at) VALUES ($1, $2, $4)
 ON CONFLICT (idempotency_key) DO UPDATE SET job_id = excluded.job_id, expires_at = excluded.expires_at
 WHERE t.expires_at <= $3

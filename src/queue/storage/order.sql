@@ -1,4 +1,4 @@
--- name: order_lead(queue_id int4, key text, job_id uuid)
+-- name: order_lead(queue_id int4, ordering_key text, job_id uuid)
 INSERT INTO agentq_internal.job_order (queue_id, ordering_key, job_id) VALUES ($1, $2, $3)
 ON CONFLICT (queue_id, ordering_key) DO NOTHING
 RETURNING true

@@ -2,7 +2,7 @@
 INSERT INTO agentq_internal.job_ready (queue_id, any_queue_id, job_kind, priority, scheduled_at, job_id, keyed)
 SELECT $1, $1, $2, $3, $4, $5, idempotency_key IS NOT NULL FROM agentq_internal.job WHERE job_id = $5
 
--- name: enter_waiting(at timestamptz, job_id uuid)
+-- name: enter_waiting(scheduled_at timestamptz, job_id uuid)
 INSERT INTO agentq_internal.job_waiting (scheduled_at, job_id) VALUES ($1, $2)
 
 -- name: take_resting(job_id uuid)
