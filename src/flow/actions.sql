@@ -1,5 +1,5 @@
--- name: action_begin(action_key text, action_type text, inputs_hash text, inputs_keys jsonb, holder text, token
---   uuid, job_id uuid, lease_token uuid, began_at timestamptz, lease_seconds float8, keep_seconds float8)
+-- name: action_begin(action_key text, action_type text, inputs_hash text, inputs_keys jsonb, holder text,
+--   token uuid, job_id uuid, lease_token uuid, began_at timestamptz, lease_seconds float8, keep_seconds float8)
 INSERT INTO agentq.action (action_key, action_type, inputs_hash, inputs_keys, holder, token, job_id, lease_token, began_at,
     lease_until, keep_seconds, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9 + make_interval(secs => $10), $11,

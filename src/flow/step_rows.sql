@@ -10,8 +10,8 @@ SELECT occurrence FROM agentq_internal.job_step WHERE job_id = $1 AND name = $2 
 -- name: step_passed(job_id uuid, name text, turn int4, token uuid)
 SELECT status = 'done' AND seen_by = $4 FROM agentq_internal.job_step WHERE job_id = $1 AND name = $2 AND occurrence = $3
 
--- name: step_add(job_id uuid, name text, occurrence int4, kind text, idempotent bool, token uuid, began_at
---   timestamptz, until_at timestamptz, inputs_hash text, inputs_keys jsonb)
+-- name: step_add(job_id uuid, name text, occurrence int4, kind text, idempotent bool, token uuid,
+--   began_at timestamptz, until_at timestamptz, inputs_hash text, inputs_keys jsonb)
 INSERT INTO agentq_internal.job_step (job_id, name, occurrence, position, kind, idempotent, lease_token, seen_by, began_at, until_at,
     inputs_hash, inputs_keys)
 VALUES ($1, $2, $3,

@@ -1,7 +1,7 @@
 -- name: mission_insert(mission_id uuid, status text, title text, template jsonb, step_count int4, depth int4,
---   parent_step_id uuid, forked_from uuid, forked_step text, command_id uuid, source text, actor text, correlation_id
---   text, trace_id text, policy_snapshot jsonb, input jsonb, idempotency_key text, cancellation_mode text, deadline_at
---   timestamptz, created_at timestamptz, paused bool)
+--   parent_step_id uuid, forked_from uuid, forked_step text, command_id uuid, source text, actor text,
+--   correlation_id text, trace_id text, policy_snapshot jsonb, input jsonb, idempotency_key text,
+--   cancellation_mode text, deadline_at timestamptz, created_at timestamptz, paused bool)
 INSERT INTO agentq.mission (mission_id, status, title, template, step_count, depth, parent_step_id, forked_from, forked_step,
     command_id, source, actor, correlation_id, trace_id, policy_snapshot, input, idempotency_key, cancellation_mode,
     deadline_at, created_at, started_at, paused_at)

@@ -1,5 +1,5 @@
--- name: schedule_set(schedule text, cron text, job jsonb, timezone text, missed text, overlap bool, next_fire_at
---   timestamptz, now timestamptz)
+-- name: schedule_set(schedule text, cron text, job jsonb, timezone text, missed text, overlap bool,
+--   next_fire_at timestamptz, now timestamptz)
 INSERT INTO agentq.schedule AS s (schedule, cron, job, timezone, missed, overlap, next_fire_at, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
 ON CONFLICT (schedule) DO UPDATE
