@@ -21,6 +21,8 @@ use crate::json::Jsonb;
 use pgrx::datum::DatumWithOid;
 use pgrx::spi::Spi;
 
+statements!("notify.sql": NOTIFY);
+
 /// An open connection to the SQL interface, for the length of one function call.
 pub struct Db(());
 
@@ -39,5 +41,10 @@ impl Db {
     /// statement that changes nothing assigns no transaction id.
     pub fn run(&self, statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
         plan::run(statement, args)
+    }
+
+    /// Tells the listeners of a channel, when this transaction commits.
+    pub fn notify(&self, channel: &str, message: &str) {
+        self.run(&NOTIFY, &[channel.into(), message.into()]);
     }
 }

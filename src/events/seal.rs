@@ -23,7 +23,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statements!("seal.sql": SEAL_LOCK, SEAL_ANY, SEAL_ORIGIN, SEAL_BEGIN, SEAL_SNAPSHOT, SEAL_WRITERS, SEAL_NEXT, SEAL_LAST_XID, SEAL_PLACES, SEAL_SAVE, CHAIN, CHAIN_SAVE, SEAL_TELL, LOG_ADD);
+statements!("seal.sql": SEAL_LOCK, SEAL_ANY, SEAL_ORIGIN, SEAL_BEGIN, SEAL_SNAPSHOT, SEAL_WRITERS, SEAL_NEXT, SEAL_LAST_XID, SEAL_PLACES, SEAL_SAVE, CHAIN, CHAIN_SAVE, LOG_ADD);
 
 /// Where listeners hear of events.
 const CHANNEL: &str = "agentq_event";
@@ -148,7 +148,7 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     state.save(db, now);
     if count > 0 && Settings::current().notify_enabled {
         let text = json!({"last_seq": state.last_seq, "count": count}).to_string();
-        db.run(&SEAL_TELL, &[CHANNEL.into(), text.into()]);
+        db.notify(CHANNEL, &text);
     }
     Some(sealed)
 }

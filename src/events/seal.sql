@@ -58,8 +58,5 @@ FROM agentq.event_chain WHERE chain = $1
 INSERT INTO agentq.event_chain (chain, last_seq, last_place, last_hash) VALUES ($1, $2, $3, decode($4, 'hex'))
 ON CONFLICT (chain) DO UPDATE SET last_seq = excluded.last_seq, last_place = excluded.last_place, last_hash = excluded.last_hash
 
--- name: seal_tell(channel text, message text)
-SELECT pg_catalog.pg_notify($1, $2)
-
 -- name: log_add(chain text, last_seq int8, events int8)
 SELECT agentq_internal.fn_event_log_add($1, $2, $3)

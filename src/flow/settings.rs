@@ -19,7 +19,7 @@ pub static KEYS: &[Key] = &[
         name: COMPENSATION_MAX_DEPTH,
         kind: Kind::Integer(1, 100),
         default: "2",
-        description: "A manifest may have chains of so many compensations that follow each other.",
+        description: "A manifest may have chains of at most this many compensations that follow each other.",
     },
     Key {
         name: COMPENSATE_UNKNOWN,

@@ -2,6 +2,7 @@
 //! for names in its own places only, and everything belongs to the owner of the extension.
 
 use crate::access::{LEVELS, is_let_in, with_levels};
+use crate::sources::files;
 use agentq_tests::{Session, database, project_root};
 
 /// Types that everybody may use, as new types are in PostgreSQL. Nobody but the owner can name them, because their
@@ -123,15 +124,7 @@ fn whoever_runs_with_the_owners_rights_has_a_search_path_of_its_own() {
         let head = text[..at].rfind("#[pg_extern]").expect("a function");
         takers.push(text[head..].split("fn ").nth(1).and_then(|f| f.split('(').next()).expect("a name").to_owned());
     }
-    let uses = |folder: &str| -> usize {
-        let files = std::fs::read_dir(project_root().join(folder)).expect("a folder").flatten();
-        let texts = files.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
-        texts.map(|text| text.matches("answer_as_owner(").count()).sum()
-    };
-    let everywhere: usize = ["src", "src/queue", "src/governance", "src/flow", "src/events", "src/engine", "src/base"]
-        .into_iter()
-        .map(uses)
-        .sum();
+    let everywhere: usize = files("src", ".rs").iter().map(|(_, text)| text.matches("answer_as_owner(").count()).sum();
     assert_eq!(everywhere, 3, "its declaration and two uses: look at a new one, and name it here");
     for name in takers {
         let fits = format!("pg_proc WHERE {schema} AND proname = '{name}' AND NOT prosecdef AND {declared}");

@@ -40,7 +40,7 @@ fn declared() -> Vec<(String, String)> {
         for rest in text.split("statements!(\"").skip(1) {
             let (file, rest) = rest.split_once("\":").expect("a file and a list");
             let (names, _) = rest.split_once(");").expect("the end of a list");
-            let names = names.split(',').map(|name| name.trim().to_lowercase());
+            let names = names.split(',').map(|name| name.trim().trim_start_matches("pub ").to_lowercase());
             found.extend(names.map(|name| (format!("{folder}/{file}"), name)));
         }
     }

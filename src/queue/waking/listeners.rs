@@ -1,11 +1,9 @@
 //! Telling the listeners of `agentq_job_ready` what has come, many commits at a time.
 
 use super::notices;
-use crate::db::{self, statements};
+use crate::db;
 use crate::queue::rules::Rulebook;
 use serde_json::json;
-
-statements!("listeners.sql": NOTIFY);
 
 /// Where listeners hear of jobs that have become ready.
 const CHANNEL: &str = "agentq_job_ready";
@@ -21,7 +19,7 @@ pub fn tell() {
         for notice in notices {
             let queue = rules.queues.by_id(notice.queue_id).map(|queue| queue.queue.as_str());
             let text = json!({"queue": queue, "kind": notice.kind(), "count": notice.jobs}).to_string();
-            db.run(&NOTIFY, &[CHANNEL.into(), text.into()]);
+            db.notify(CHANNEL, &text);
         }
     });
 }
