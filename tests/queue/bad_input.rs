@@ -173,8 +173,8 @@ fn a_claim_that_makes_no_sense_is_refused() {
             ),
             (
                 "fn_job_claim('bob', p_options => '{\"queues\": [5]}')",
-                "must be a list of 1 to 100 names, not [5]",
-                "For example",
+                "p_options.queues[0] must be a text, not 5",
+                "leave it out",
             ),
             (
                 "fn_job_claim('bob', p_options => '{\"queues\": [\"nowhere\"]}')",
@@ -188,11 +188,11 @@ fn a_claim_that_makes_no_sense_is_refused() {
             ),
             (
                 "fn_job_claim('bob', p_options => '{\"kinds\": [\"\"]}')",
-                "job kind must not be empty",
+                "p_options.kinds[0] must not be empty",
                 "visible character",
             ),
             ("fn_job_claim('bob', 'x', p_options => '{\"kinds\": [\"y\"]}')", "were both given", "in one place"),
-            ("fn_job_claim('bob', p_options => '5')", "p_options must be a JSON object", "Wrap"),
+            ("fn_job_claim('bob', p_options => '5')", "p_options must be a JSON object", "It accepts: queues"),
             ("fn_job_claim_batch('bob', 0)", "from 1 to 1000 jobs, but 0", "several calls"),
             ("fn_job_claim_batch('', 5)", "p_lease_owner must not be empty", "visible character"),
             ("fn_job_claim_batch('bob', 5, NULL, 0)", "from 1 to 86400 seconds, but 0", "fn_job_heartbeat"),

@@ -381,7 +381,7 @@ fn a_batch_claim_hands_out_the_list_that_acks_it() {
     enqueue_all(&mut s, &["a"], "");
     let without = expect(&mut s, "claimed", "fn_job_claim_batch('bob', 2)");
     assert_eq!(without.get("acks"), None);
-    refuse(&mut s, &format!("fn_job_claim('bob', {acks})"), "the option \"acks\" is for claims of many jobs");
+    refuse(&mut s, &format!("fn_job_claim('bob', {acks})"), "p_options.acks is for claims of many jobs");
     refuse(
         &mut s,
         r#"fn_job_claim_batch('bob', 2, p_options => '{"acks": "yes"}')"#,

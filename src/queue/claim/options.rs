@@ -64,7 +64,7 @@ impl<'a> Request<'a> {
             kinds: vec![asked.kind.map(str::to_owned)],
             ..Request::of(owner)
         };
-        asked.kind.map(|kind| input::name("p_job_kind", kind, input::LONGEST_NAME).or_raise());
+        asked.kind.map(|kind| input::name("job kind", kind, input::LONGEST_NAME).or_raise());
         if asked.options.is_some() {
             let options = json::options(asked.options, &OPTIONS).or_raise();
             request.read_options(&options, asked.kind).or_raise();
