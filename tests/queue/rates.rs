@@ -142,7 +142,7 @@ fn what_the_other_side_says_holds_for_all_at_once() {
 fn what_remains_lowers_the_rate_and_never_raises_it() {
     let db = database();
     let mut s = db.session();
-    limit(&mut s, "provider:x", "{\"rate\": 100, \"per_seconds\": 100}");
+    limit(&mut s, "provider:x", "{\"rate\": 100, \"per_seconds\": 36000}");
     enqueue(&mut s, "a", KEY, 20);
     expect(&mut s, "reported", "fn_limit_report('provider:x', p_remaining => 4)");
     assert_eq!(s.text("SELECT rate_left::text FROM agentq.v_limit WHERE limit_key = 'provider:x'"), "4");
@@ -164,7 +164,7 @@ fn what_remains_lowers_the_rate_and_never_raises_it() {
             "limit_keys.k must be a whole number from 1",
         ),
         ("fn_job_enqueue('a', p_options => '{\"limit_keys\": 3}')", "must be a list"),
-        ("fn_job_enqueue('a', p_options => '{\"limit_keys\": [\"lane:1\"]}')", "cannot be given"),
+        ("fn_job_enqueue('a', p_options => '{\"limit_keys\": [\"fair:1\"]}')", "cannot be given"),
     ] {
         refuse(&mut s, call, says);
     }
