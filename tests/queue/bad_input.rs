@@ -174,7 +174,7 @@ fn a_claim_that_makes_no_sense_is_refused() {
             (
                 "fn_job_claim('bob', p_options => '{\"queues\": [5]}')",
                 "p_options.queues[0] must be a text, not 5",
-                "leave it out",
+                "For example",
             ),
             (
                 "fn_job_claim('bob', p_options => '{\"queues\": [\"nowhere\"]}')",
