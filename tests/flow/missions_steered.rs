@@ -76,6 +76,8 @@ fn a_failure_stops_the_missions_inside_with_the_next_round_of_the_engine() {
     s.call("fn_engine_tick('tend_missions')");
     assert_eq!(steps(&mut s, &mission), "a failed, sub cancelled");
     assert_eq!(status(&mut s, &mission), "failed");
+    let paused = expect(&mut s, "already_finished", &format!("fn_mission_pause('{mission}')"));
+    assert_eq!(paused["message"], "the mission is failed and stays so");
     assert_whole(&mut s);
     db.assert_sound();
 }

@@ -31,8 +31,8 @@ fn told(db: &Db, code: &str, mission_id: Uuid) -> Jsonb {
 /// What was asked for can no longer be done: the mission has ended, or is about to. `failing` says that something has made
 /// it fail.
 fn already(mission_id: Uuid, status: MissionStatus, failing: bool) -> Jsonb {
-    let ended = status.is_end() && !failing;
-    let status = if failing { "failing" } else { status.name() };
+    let ended = status.is_end();
+    let status = if failing && !ended { "failing" } else { status.name() };
     Jsonb::from_value(json!({
         "ok": false, "code": if ended { "already_finished" } else { "already_stopping" },
         "mission_id": mission_id.to_string(), "status": status,

@@ -1,10 +1,12 @@
 //! Steps that have ended, mission by mission.
 //!
-//! `EndedSteps` writes the end of each step at once, and then goes through their missions. The end of a mission may end a
-//! step of the mission around it, so that one call may go up through several. Missions are locked in the order that the
-//! whole room keeps: the deepest first, then by id.
+//! `EndedSteps` collects whose work is over, and then goes through their missions. The end of a mission may end a step of
+//! the mission around it, so that one call may go up through several. Nothing is locked before its turn: missions come the
+//! deepest first, then by id, and in each its steps by level and id, those that end as well as those that wait for them.
 
+use super::lists::{self, ItemEnd};
 use super::prepare::Candidate;
+use super::rows::mission_step;
 use super::run::Run;
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
@@ -12,6 +14,8 @@ use crate::events::Event;
 use crate::flow::settings::STEP_EVENTS;
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
+use crate::table::{Moment, Scan, Table};
+use agentq_core::mission::plan::Work;
 use agentq_core::mission::status::StepStatus;
 use pgrx::Uuid;
 use serde_json::{Value, json};
@@ -48,6 +52,44 @@ pub struct EndedStep {
     result: Option<Jsonb>,
     /// The job, or the mission, that was its work.
     by: Option<Uuid>,
+}
+
+/// Work of a step that is over.
+pub enum Ending {
+    Step(StepEnd),
+    /// Items of the list that it works through.
+    Items(Vec<ItemEnd>),
+}
+
+impl Ending {
+    /// Writes the end of the step. None: it goes on, has ended before, or has other work by now.
+    pub fn write(self, db: &Db, step: Uuid, now: Micros) -> Option<EndedStep> {
+        let end = match self {
+            Ending::Step(end) => end,
+            Ending::Items(items) => lists::end_items(db, step, &items, now)?,
+        };
+        let args = [
+            step.into(),
+            end.status.name().into(),
+            end.result.into(),
+            end.error.as_deref().into(),
+            timestamp(now).into(),
+            end.by.into(),
+        ];
+        let row = db.run(&STEP_END, &args);
+        (!row.is_empty()).then(|| EndedStep {
+            id: step,
+            status: end.status,
+            children: row.must("children"),
+            shard: row.must("shard"),
+            fails_mission: row.must("fails_mission"),
+            name: row.must("name"),
+            kind: row.must("kind"),
+            result: end.result,
+            error: end.error,
+            by: end.by,
+        })
+    }
 }
 
 impl EndedStep {
@@ -90,10 +132,13 @@ impl EndedStep {
     }
 }
 
-/// Steps that have ended in this transaction, by mission, in the order in which the missions are locked.
+/// What is to become of the steps of one mission.
+pub type StepWork = Work<[u8; 16], Ending>;
+
+/// Work of steps that is over in this transaction, by mission, in the order in which the missions are locked.
 #[derive(Default)]
 pub struct EndedSteps {
-    missions: BTreeMap<(Reverse<i32>, [u8; 16]), Vec<EndedStep>>,
+    missions: BTreeMap<(Reverse<i32>, [u8; 16]), StepWork>,
     /// Missions that this transaction has stopped, so that nothing in them begins.
     stopped: BTreeSet<[u8; 16]>,
 }
@@ -102,38 +147,20 @@ impl EndedSteps {
     /// Ends these steps, and all that follows from it.
     pub fn settle(db: &Db, ends: impl IntoIterator<Item = StepEnd>, now: Micros) {
         let mut ended = EndedSteps::default();
-        ends.into_iter().for_each(|end| ended.end(db, end, now));
+        ends.into_iter().for_each(|end| ended.add(end.step, Ending::Step(end)));
         ended.run(db, now);
     }
 
-    /// Ends a step. One that has ended, or has other work by now, is left alone.
-    pub fn end(&mut self, db: &Db, end: StepEnd, now: Micros) {
-        let args = [
-            end.step.into(),
-            end.status.name().into(),
-            end.result.into(),
-            end.error.as_deref().into(),
-            timestamp(now).into(),
-            end.by.into(),
-        ];
-        let row = db.run(&STEP_END, &args);
-        if row.is_empty() {
-            return;
+    /// Notes that work of a step is over. `run` ends the step, when its turn comes.
+    pub fn add(&mut self, step: Uuid, ending: Ending) {
+        // These three never change, so that it takes no lock to read them.
+        let (steps, moment) = (Table::open(&mission_step::TABLE), Moment::now());
+        let mut row = Scan::by_id(&steps, &moment, c"mission_step_pkey", step);
+        if row.next() {
+            let mission = row.id(mission_step::mission_id);
+            let work = self.missions.entry((Reverse(row.int(mission_step::depth)), *mission.as_bytes())).or_default();
+            work.end(row.int(mission_step::level), *step.as_bytes(), ending);
         }
-        let mission: Uuid = row.must("mission_id");
-        let ended = EndedStep {
-            id: end.step,
-            status: end.status,
-            children: row.must("children"),
-            shard: row.must("shard"),
-            fails_mission: row.must("fails_mission"),
-            name: row.must("name"),
-            kind: row.must("kind"),
-            result: end.result,
-            error: end.error,
-            by: end.by,
-        };
-        self.missions.entry((Reverse(row.must("depth")), *mission.as_bytes())).or_default().push(ended);
     }
 
     /// This transaction has stopped the mission.
@@ -143,11 +170,11 @@ impl EndedSteps {
 
     /// Goes through the missions, the deepest first.
     pub fn run(mut self, db: &Db, now: Micros) {
-        while let Some(((Reverse(depth), mission), ended)) = self.missions.pop_first() {
+        while let Some(((Reverse(depth), mission), ends)) = self.missions.pop_first() {
             pgrx::check_for_interrupts!();
             let is_stopped = self.stopped.contains(&mission);
-            for up in Run::new(db, Uuid::from_bytes(mission), depth, now).steps_ended(ended, is_stopped) {
-                self.end(db, up, now);
+            for up in Run::new(db, Uuid::from_bytes(mission), depth, now).steps_ended(ends, is_stopped) {
+                self.add(up.step, Ending::Step(up));
             }
         }
     }

@@ -2,4 +2,4 @@
 UPDATE agentq_internal.mission_step
 SET status = $2, result = $3, last_error = $4, ended_at = $5
 WHERE step_id = $1 AND status = 'queued' AND coalesce(job_id, child_id) IS NOT DISTINCT FROM $6
-RETURNING mission_id, depth, children::integer, shard, fails_mission, name, kind
+RETURNING children::integer, shard, fails_mission, name, kind

@@ -18,6 +18,7 @@ mod finalize;
 mod fork;
 mod insert;
 mod inspect;
+mod lists;
 pub mod maintain;
 mod prepare;
 mod rows;

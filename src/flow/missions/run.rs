@@ -4,7 +4,7 @@
 //! counts, and then begins them, or ends the mission. Lock order: steps by level and id, the rows of `mission_count` by
 //! number, the row of the mission.
 
-use super::ended::{EndedStep, StepEnd};
+use super::ended::{EndedStep, Ending, StepEnd, StepWork};
 use super::prepare::{self, Candidate, Prepared, Work as Made};
 use super::rows::mission_edge;
 use super::{begin, counts, finalize, stop};
@@ -14,7 +14,7 @@ use crate::db::{Db, statements};
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use crate::table::{Moment, Scan, Table};
-use agentq_core::mission::plan::{self, Decision, Work};
+use agentq_core::mission::plan::{self, Change, Decision};
 use agentq_core::mission::status::{CountState, Required, StepStatus};
 use pgrx::Uuid;
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ pub struct Run<'a> {
     pub depth: i32,
     pub now: Micros,
     pub rules: Rc<Rulebook>,
-    /// Steps whose counters have to change, because a step before them has ended.
-    work: Work<[u8; 16]>,
+    /// Steps that end, and steps whose counters have to change because a step before them has ended.
+    work: StepWork,
     /// By how much each row of the counts changes.
     deltas: BTreeMap<i32, i32>,
     /// Steps that begin if the mission goes on.
@@ -39,8 +39,8 @@ pub struct Run<'a> {
     failing: Option<(String, String)>,
     /// Whether this transaction has stopped the mission. It holds the counts then, and must not lock a step that waits.
     is_stopped: bool,
-    /// The row of the counts in which the steps that begin here are counted first.
-    shard: i32,
+    /// The row of the counts in which the steps that begin here are counted first: that of the first step that ended.
+    shard: Option<i32>,
     /// How many such rows there are, once somebody has asked.
     shards: Option<i32>,
 }
@@ -60,39 +60,36 @@ impl<'a> Run<'a> {
             starts,
             failing,
             is_stopped: false,
-            shard: 0,
+            shard: None,
             shards: None,
         }
     }
 
-    /// Steps of the mission have ended. `is_stopped`: this transaction has stopped the mission. Returns the steps of other
-    /// missions that end with it.
-    pub fn steps_ended(mut self, ended: Vec<EndedStep>, is_stopped: bool) -> Vec<StepEnd> {
+    /// Work of steps of the mission is over. `is_stopped`: this transaction has stopped the mission. Returns the steps of
+    /// other missions that end with it.
+    pub fn steps_ended(mut self, ends: StepWork, is_stopped: bool) -> Vec<StepEnd> {
         self.is_stopped = is_stopped;
-        self.shard = ended.first().map_or(0, |step| step.shard);
-        for step in ended {
-            *self.deltas.entry(step.shard).or_default() -= 1;
-            self.step_ended(step);
-        }
-        self.go(Vec::new())
+        self.work = ends;
+        self.go_through();
+        // None of them has ended: the others have ended before, or have other work by now.
+        if self.shard.is_none() { Vec::new() } else { self.settle() }
     }
 
     /// The mission begins, or its pause is over: these steps have been decided on. Returns the steps of other missions that
     /// end with it.
-    pub fn take_up(self, decided: Vec<(Candidate, Decision)>) -> Vec<StepEnd> {
-        self.go(decided)
+    pub fn take_up(mut self, decided: Vec<(Candidate, Decision)>) -> Vec<StepEnd> {
+        self.decided(decided);
+        self.go_through();
+        self.settle()
     }
 
-    fn go(mut self, decided: Vec<(Candidate, Decision)>) -> Vec<StepEnd> {
-        self.decided(decided);
-        while self.failing.is_none()
-            && let Some(level) = self.work.next_level()
-        {
+    /// Goes through the steps level by level.
+    fn go_through(&mut self) {
+        while let Some(level) = self.work.next_level() {
             pgrx::check_for_interrupts!();
-            let decided = self.bump(&level);
+            let decided = self.change(level);
             self.decided(decided);
         }
-        self.settle()
     }
 
     /// Tells of a step that has ended, and notes who waits for it.
@@ -114,28 +111,53 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Counts for the steps of one level what has ended before them, and decides on each.
-    fn bump(&mut self, level: &[([u8; 16], i32, i32)]) -> Vec<(Candidate, Decision)> {
-        let shards = if level.len() + self.starts.len() > 1 { self.shards() } else { 1 };
-        let mut shard = self.shard + self.starts.len() as i32;
+    /// Ends the steps of one level whose work is over, counts for the others what has ended before them, and decides on
+    /// each of these. Once a failure ends the mission, nothing else in it begins.
+    fn change(&mut self, level: Vec<([u8; 16], Change<Ending>)>) -> Vec<(Candidate, Decision)> {
         let mut decided = Vec::new();
         // One by one, by id: a statement for all of them joins, and its plan may be one for a small table.
-        for ((id, ended, met), job) in level.iter().zip(new_ids()) {
-            let step = Uuid::from_bytes(*id);
-            let (counted_in, at) = (shard % shards.max(self.shard + 1), timestamp(self.now));
-            // Most begin: they are written as begun at once, with the job that they get.
-            let args = [step.into(), (*ended).into(), (*met).into(), job.into(), at.into(), counted_in.into()];
-            let row = self.db.run(&STEP_BUMP, &args);
-            if row.is_empty() {
-                continue;
-            }
-            let decision = plan::decide(row.must("need"), row.must("met"), row.must("pending"));
-            if decision != Decision::Wait {
-                decided.push((Candidate::read(&row), decision));
-                shard += 1;
+        let is_one = level.len() == 1 && self.starts.is_empty();
+        for ((id, change), job) in level.into_iter().zip(new_ids()) {
+            let step = Uuid::from_bytes(id);
+            if let Some(end) = change.end {
+                if let Some(ended) = end.write(self.db, step, self.now) {
+                    self.shard.get_or_insert(ended.shard);
+                    *self.deltas.entry(ended.shard).or_default() -= 1;
+                    self.step_ended(ended);
+                }
+            } else if self.failing.is_none() {
+                let place = self.starts.len() + decided.len();
+                decided.extend(self.bump(step, change, job, if is_one { None } else { Some(place as i32) }));
             }
         }
         decided
+    }
+
+    /// Counts for a step what has ended before it. Some: it no longer waits. `place`: which of several it would be to begin.
+    fn bump(
+        &mut self,
+        step: Uuid,
+        change: Change<Ending>,
+        job: Uuid,
+        place: Option<i32>,
+    ) -> Option<(Candidate, Decision)> {
+        let first = self.shard.unwrap_or(0);
+        let counted_in = place.map_or(first, |place| (first + place) % self.shards().max(first + 1));
+        // Most begin: they are written as begun at once, with the job that they get.
+        let args = [
+            step.into(),
+            change.ended.into(),
+            change.met.into(),
+            job.into(),
+            timestamp(self.now).into(),
+            counted_in.into(),
+        ];
+        let row = self.db.run(&STEP_BUMP, &args);
+        if row.is_empty() {
+            return None;
+        }
+        let decision = plan::decide(row.must("need"), row.must("met"), row.must("pending"));
+        (decision != Decision::Wait).then(|| (Candidate::read(&row), decision))
     }
 
     /// Prepares what is to begin, and ends what is not.
@@ -179,7 +201,7 @@ impl<'a> Run<'a> {
             *self.deltas.entry(step.shard).or_default() += 1;
         }
         if self.deltas.is_empty() {
-            self.deltas.insert(self.shard, 0);
+            self.deltas.insert(self.shard.unwrap_or(0), 0);
         }
         let mut is_nothing = false;
         let mut state = CountState::Running;

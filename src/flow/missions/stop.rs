@@ -3,10 +3,10 @@
 //! No further step becomes a job, and the jobs that no worker holds are cancelled. What workers hold goes on to its end, and
 //! the last of these ends the mission. Missions inside it are stopped first, the deepest before the others.
 
-use super::advance::end_list;
 use super::counts;
-use super::ended::{EndedSteps, StepEnd};
+use super::ended::{EndedSteps, Ending, StepEnd};
 use super::finalize::{self, Mission};
+use super::lists::end_list;
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use crate::queue::ends::settle::cancel_if_free;
@@ -50,7 +50,7 @@ pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
         let outer = Why::Cancel { reason: Some("the mission around it was stopped"), by: "mission", mode: None };
         let (stopped, up) = one(db, mission, if own { why } else { &outer }, now);
         ended.mark_stopped(mission);
-        up.into_iter().for_each(|up| ended.end(db, up, now));
+        up.into_iter().for_each(|up| ended.add(up.step, Ending::Step(up)));
         result = stopped;
     }
     ended.run(db, now);

@@ -27,30 +27,51 @@ pub fn decide(need: i32, met: i32, pending: i32) -> Decision {
     }
 }
 
-/// Steps whose counters have to change, the first level first.
+/// What is to become of one step: it ends, or steps before it have ended.
 #[derive(Debug)]
-pub struct Work<K> {
-    levels: BTreeMap<i32, BTreeMap<K, (i32, i32)>>,
+pub struct Change<E> {
+    /// How its work ended, if it did.
+    pub end: Option<E>,
+    /// How many steps before it have ended.
+    pub ended: i32,
+    /// How many of them as it asks.
+    pub met: i32,
 }
 
-impl<K> Default for Work<K> {
+/// Steps that have to change, the first level first. All of them stand in one order, those that end as well as those
+/// behind them, because both are locked.
+#[derive(Debug)]
+pub struct Work<K, E> {
+    levels: BTreeMap<i32, BTreeMap<K, Change<E>>>,
+}
+
+impl<K, E> Default for Work<K, E> {
     fn default() -> Self {
         Work { levels: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Copy> Work<K> {
-    /// A step before this one has ended, as it asks or not.
-    pub fn add(&mut self, level: i32, step: K, met: bool) {
-        let counts = self.levels.entry(level).or_default().entry(step).or_default();
-        counts.0 += 1;
-        counts.1 += i32::from(met);
+impl<K: Ord + Copy, E> Work<K, E> {
+    fn step(&mut self, level: i32, step: K) -> &mut Change<E> {
+        let nothing = || Change { end: None, ended: 0, met: 0 };
+        self.levels.entry(level).or_default().entry(step).or_insert_with(nothing)
     }
 
-    /// All steps of the first level, in their order, each with how many before it have ended, and how many as it asks.
-    pub fn next_level(&mut self) -> Option<Vec<(K, i32, i32)>> {
-        let (_, steps) = self.levels.pop_first()?;
-        Some(steps.into_iter().map(|(step, (ended, met))| (step, ended, met)).collect())
+    /// The work of this step is over.
+    pub fn end(&mut self, level: i32, step: K, end: E) {
+        self.step(level, step).end = Some(end);
+    }
+
+    /// A step before this one has ended, as it asks or not.
+    pub fn add(&mut self, level: i32, step: K, met: bool) {
+        let change = self.step(level, step);
+        change.ended += 1;
+        change.met += i32::from(met);
+    }
+
+    /// All steps of the first level, in their order.
+    pub fn next_level(&mut self) -> Option<Vec<(K, Change<E>)>> {
+        Some(self.levels.pop_first()?.1.into_iter().collect())
     }
 }
 

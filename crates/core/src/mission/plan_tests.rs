@@ -31,8 +31,8 @@ struct Run<'t> {
     status: Vec<Option<StepStatus>>,
     counters: Vec<(i32, i32)>,
     begun: Vec<usize>,
-    /// Levels in the order in which they were locked, for each end.
-    levels: Vec<i32>,
+    /// The steps that the last call has locked, one after the other: those that ended, and those behind them.
+    locked: Vec<(i32, usize)>,
 }
 
 impl<'t> Run<'t> {
@@ -43,24 +43,28 @@ impl<'t> Run<'t> {
         }
         let counters = template.steps.iter().map(|step| (0, step.parents.len() as i32)).collect();
         let begun = (0..template.steps.len()).filter(|number| template.steps[*number].parents.is_empty()).collect();
-        Run { template, behind, status: vec![None; template.steps.len()], counters, begun, levels: Vec::new() }
+        Run { template, behind, status: vec![None; template.steps.len()], counters, begun, locked: Vec::new() }
     }
 
     /// Several steps that were begun end in one transaction.
     fn end(&mut self, ended: &[(usize, StepStatus)]) {
         let mut work = Work::default();
-        self.levels.clear();
+        self.locked.clear();
         for (step, status) in ended {
-            self.note(*step, *status, &mut work);
+            work.end(self.template.steps[*step].level, *step, *status);
         }
         while let Some(steps) = work.next_level() {
-            self.levels.push(self.template.steps[steps[0].0].level);
-            for (step, over, met) in steps {
+            for (step, change) in steps {
+                self.locked.push((self.template.steps[step].level, step));
+                if let Some(status) = change.end {
+                    self.note(step, status, &mut work);
+                    continue;
+                }
                 if self.status[step].is_some() || self.begun.contains(&step) {
                     continue;
                 }
-                self.counters[step].0 += met;
-                self.counters[step].1 -= over;
+                self.counters[step].0 += change.met;
+                self.counters[step].1 -= change.ended;
                 match decide(self.template.steps[step].need, self.counters[step].0, self.counters[step].1) {
                     Decision::Begin => self.begun.push(step),
                     Decision::Skip => self.note(step, StepStatus::Skipped, &mut work),
@@ -70,7 +74,7 @@ impl<'t> Run<'t> {
         }
     }
 
-    fn note(&mut self, step: usize, status: StepStatus, work: &mut Work<usize>) {
+    fn note(&mut self, step: usize, status: StepStatus, work: &mut Work<usize, StepStatus>) {
         assert!(self.status[step].replace(status).is_none(), "{step} ended twice");
         for (child, required) in &self.behind[step] {
             work.add(self.template.steps[*child].level, *child, required.is_met_by(status));
@@ -127,7 +131,7 @@ proptest! {
             let end = if well { StepStatus::Succeeded } else { StepStatus::Failed };
             let ended: Vec<(usize, StepStatus)> = open.into_iter().map(|step| (step, end)).collect();
             run.end(&ended);
-            prop_assert!(run.levels.is_sorted(), "levels are locked in order: {:?}", run.levels);
+            prop_assert!(run.locked.is_sorted(), "steps are locked by level and number: {:?}", run.locked);
             ended.iter().for_each(|(step, end)| status[*step] = Some(*end));
             naive(&template, &mut status, &mut begun);
         }
