@@ -54,11 +54,13 @@ fn fn_event_read(
     db::answer(|db| {
         let mut sealed = false;
         loop {
+            let last = seal::last_seq(db);
             let (found, seen, answer) = query.look(db, after);
             if found || sealed {
                 return answer;
             }
-            after = seen;
+            // What is gone from the log by now, or has never been there, is not waited for.
+            after = seen.max(last);
             while seal::last_seq(db) <= after {
                 sealed = seals_itself() && seal_here(db);
                 let now = clock::real_now();

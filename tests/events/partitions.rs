@@ -250,3 +250,23 @@ fn an_event_that_is_committed_while_its_partition_waits_to_be_dropped_gets_its_p
     seal(&mut s);
     assert_sound(&mut s);
 }
+
+#[test]
+fn a_reader_does_not_look_for_ever_for_what_is_gone_or_never_was() {
+    let db = database();
+    let mut s = db.session();
+    s.run("SET statement_timeout = '60s'");
+    // Nothing was ever written, and the place lies before the first.
+    assert_eq!(s.call("fn_event_read(-1)")["code"], "empty");
+    keep(&mut s);
+    s.shift_clock(DAY);
+    emit(&mut s, "old", "x");
+    seal(&mut s);
+    s.shift_clock(40 * DAY);
+    keep(&mut s);
+    assert_eq!(s.count("agentq.event WHERE event_kind = 'old'"), 0, "it has outlived its time");
+    let read = s.call(r#"fn_event_read(0, p_options => '{"kinds": ["old"]}')"#);
+    assert_eq!(read["code"], "empty", "{read}");
+    let waited = s.call(r#"fn_event_read(-5, p_wait => interval '50 ms', p_options => '{"kinds": ["old"]}')"#);
+    assert_eq!(waited["code"], "empty", "{waited}");
+}
