@@ -51,6 +51,7 @@ pub fn all() -> &'static [&'static Room] {
 ///     about: "Removes notes older than a day.",
 ///     every_us: 60_000_000,
 ///     stage: Stage::Tidy,
+///     moves_jobs: false,
 ///     wakes_on: Wakes::Time,
 ///     run: || notes::remove_old(clock::now()),
 /// };
@@ -61,6 +62,8 @@ pub struct Chore {
     /// Microseconds from one run to the next, unless an operator or the outcome says otherwise.
     pub every_us: i64,
     pub stage: Stage,
+    /// Whether it recovers, starts, ends or removes jobs: then it rests while `queue.job_substrate.enabled` is off.
+    pub moves_jobs: bool,
     pub wakes_on: Wakes,
     /// Calls one function of its room.
     pub run: fn() -> Outcome,

@@ -12,8 +12,8 @@ COMMENT ON TABLE agentq.config IS 'The settings in force. Read with fn_config_ge
 COMMENT ON COLUMN agentq.config.key IS 'Name of the setting.';
 COMMENT ON COLUMN agentq.config.value IS 'Value in force, as JSON.';
 COMMENT ON COLUMN agentq.config.description IS 'What the setting does.';
-COMMENT ON COLUMN agentq.config.updated_at IS 'When it was last set.';
-COMMENT ON COLUMN agentq.config.updated_by IS 'Who last set it.';
+COMMENT ON COLUMN agentq.config.updated_at IS 'When its value was last changed.';
+COMMENT ON COLUMN agentq.config.updated_by IS 'Who last changed its value.';
 
 -- Inserting a key that is there sets it. A restored dump brings its own rows into a table that
 -- CREATE EXTENSION has just filled with defaults, and must win.

@@ -152,6 +152,8 @@ CREATE TABLE agentq_internal.job_lease (
     cancel_reason text,
     limits        text[],
     reserved      text[],
+    lease_seconds integer,
+    heartbeat_at  timestamptz,
     CONSTRAINT job_lease_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 -- No index on lease_until: with one, every claim would pay for what hardly any needs, and a
@@ -168,6 +170,8 @@ COMMENT ON COLUMN agentq_internal.job_lease.cancel_reason IS 'Why it is to be ca
 COMMENT ON COLUMN agentq_internal.job_lease.keyed IS 'Whether an ack must free its idempotency key.';
 COMMENT ON COLUMN agentq_internal.job_lease.limits IS 'The keys of which it holds a slot.';
 COMMENT ON COLUMN agentq_internal.job_lease.reserved IS 'What it has reserved of budgets: millionths of the unit, a blank, or + once its worker has told of its use, and the counter.';
+COMMENT ON COLUMN agentq_internal.job_lease.lease_seconds IS 'How long the lease was asked to be; NULL: as long as its queue, or the setting, says.';
+COMMENT ON COLUMN agentq_internal.job_lease.heartbeat_at IS 'When its holder last extended it.';
 
 CREATE TABLE agentq_internal.job_done (
     job_id      uuid NOT NULL,

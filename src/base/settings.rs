@@ -1,9 +1,12 @@
 //! The settings in force, as this session keeps them, and the keys that every room reads.
 
 use super::cache::Cache;
+use super::clock::Micros;
 use super::{config, version};
 use crate::db::{self, statements};
 use agentq_core::config::{Key, Kind};
+use agentq_core::version::Schema;
+use pgrx::prelude::*;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -52,9 +55,13 @@ pub static KEYS: &[Key] = &[
 
 /// What the table `config` says.
 pub struct Settings {
+    /// Whether the schema is that of the version before.
+    is_previous: bool,
     values: HashMap<String, Value>,
     /// The four switches.
     pub substrate_enabled: bool,
+    /// When somebody last switched the queue on or off.
+    pub switched_at: Option<Micros>,
     pub worker_enabled: bool,
     pub notify_enabled: bool,
     pub heartbeat_enabled: bool,
@@ -82,17 +89,21 @@ impl Settings {
     }
 
     fn load() -> Settings {
-        let (version, values) = db::connect(|db| {
+        let (version, values, switched_at) = db::connect(|db| {
             let row = db.run(&SETTINGS_LOAD, &[]);
-            (row.must::<String>("version"), row.get::<pgrx::JsonB>("values").map_or(Value::Null, |values| values.0))
+            let values = row.get::<pgrx::JsonB>("values").map_or(Value::Null, |values| values.0);
+            let switched_at = row.get::<TimestampWithTimeZone>("switched_at").map(TimestampWithTimeZone::into_inner);
+            (row.must::<String>("version"), values, switched_at)
         });
         version::must_be_served(&version);
         if let Some(tell) = FIRST_READ.get() {
             tell();
         }
         let mut settings = Settings {
+            is_previous: version::schema(&version) == Schema::Previous,
             values: serde_json::from_value(values).unwrap_or_default(),
             substrate_enabled: true,
+            switched_at,
             worker_enabled: true,
             notify_enabled: true,
             heartbeat_enabled: true,
@@ -119,4 +130,9 @@ impl Settings {
     pub fn number(&self, key: &str) -> i64 {
         self.value(key).as_i64().unwrap_or_default()
     }
+}
+
+/// Whether the schema is that of the version before, until somebody updates the extension.
+pub fn is_schema_previous() -> bool {
+    version::HAS_PREVIOUS && Settings::current().is_previous
 }

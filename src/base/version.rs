@@ -6,7 +6,8 @@ use pgrx::prelude::*;
 
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 /// The version before this one. None: nothing older was released.
-const PREVIOUS: Option<&str> = None;
+const PREVIOUS: Option<&str> = Some("0.9.0");
+pub const HAS_PREVIOUS: bool = PREVIOUS.is_some();
 
 /// How a schema of this version stands to the library.
 pub fn schema(found: &str) -> Schema {

@@ -45,18 +45,19 @@ pub fn run(statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
         rows
     };
     if statement.pinned && plan.made() != plan.generation.get() {
-        PLANS.with_borrow_mut(|plans| plans.remove(&statement.sql.as_ptr()));
+        PLANS.with_borrow_mut(|plans| plans.remove(&statement.sql().as_ptr()));
     }
     rows
 }
 
 impl Plan {
     fn of(statement: &Statement) -> Rc<Plan> {
-        let key = statement.sql.as_ptr();
+        let sql = statement.sql();
+        let key = sql.as_ptr();
         if let Some(plan) = PLANS.with_borrow(|plans| plans.get(&key).cloned()) {
             return plan;
         }
-        let sql = CString::new(statement.sql).expect("a statement has no NUL");
+        let sql = CString::new(sql).expect("a statement has no NUL");
         let mut types = statement.types().to_vec();
         // SAFETY: connected; the text and the types outlive the call, which copies them.
         let plan = unsafe {

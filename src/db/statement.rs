@@ -1,12 +1,15 @@
 //! Statements: named blocks of the `.sql` files beside the modules, read when the library is compiled.
 
+use crate::base::settings::is_schema_previous;
 use agentq_core::statement::{Block, MOST_PARAMETERS, Type};
 use pgrx::pg_sys::{self, Oid};
 
 /// A statement and the types of its parameters.
 pub struct Statement {
     pub name: &'static str,
-    pub sql: &'static str,
+    sql: &'static str,
+    /// The statement for the schema of the version before, if that needs another one.
+    before: Option<&'static str>,
     types: [Oid; MOST_PARAMETERS],
     count: usize,
     /// Whether its plan is pinned to indexes. A statement that reads much may be planned freely.
@@ -14,14 +17,19 @@ pub struct Statement {
 }
 
 impl Statement {
-    pub const fn new(name: &'static str, block: Block) -> Statement {
+    pub const fn new(name: &'static str, block: Block, before: Option<&'static str>) -> Statement {
         let mut types = [pg_sys::InvalidOid; MOST_PARAMETERS];
         let mut number = 0;
         while number < block.count {
             types[number] = oid(block.types[number]);
             number += 1;
         }
-        Statement { name, sql: block.sql, types, count: block.count, pinned: !block.freely }
+        Statement { name, sql: block.sql, before, types, count: block.count, pinned: !block.freely }
+    }
+
+    /// The text that fits the schema.
+    pub fn sql(&self) -> &'static str {
+        self.before.filter(|_| is_schema_previous()).unwrap_or(self.sql)
     }
 
     pub fn types(&self) -> &[Oid] {
@@ -53,6 +61,10 @@ macro_rules! statements {
         $($visible static $name: $crate::db::Statement = $crate::db::Statement::new(
             stringify!($name),
             const { agentq_core::statement::find(include_str!($file), stringify!($name)) },
+            const {
+                let block = agentq_core::statement::find(include_str!($file), stringify!($name));
+                agentq_core::statement::find_before(include_str!($file), stringify!($name), &block)
+            },
         );)+
     };
 }

@@ -2,6 +2,7 @@
 
 use super::{expire, keep_sql_workers};
 use crate::base::clock::{Micros, timestamp};
+use crate::base::settings::Settings;
 use crate::db::{self, statements};
 use crate::room::{self, Chore, Outcome, Stage, Wakes};
 use pgrx::prelude::*;
@@ -16,6 +17,7 @@ static KEEP_SQL_WORKERS: Chore = Chore {
     about: "Gives a sign of life for each SQL worker, and recovers the job of one that died.",
     every_us: 10_000_000,
     stage: Stage::Work,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: keep_sql_workers::keep,
 };
@@ -25,6 +27,7 @@ static EXPIRE: Chore = Chore {
     about: "Removes metrics, windows of throttled keys, results of actions and signals whose expires_at has passed.",
     every_us: 60_000_000,
     stage: Stage::Tidy,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: expire::expire,
 };
@@ -46,8 +49,16 @@ fn fn_engine_chore_defaults()
     TableIterator::new(all().iter().map(|chore| (chore.name, chore.every_us as f64 / 1e6, chore.about)))
 }
 
-/// Microseconds between two runs of a chore. None: an operator has switched it off.
+/// Whether a chore has to rest, because the queue is switched off.
+pub fn rests(chore: &Chore) -> bool {
+    chore.moves_jobs && !Settings::current().substrate_enabled
+}
+
+/// Microseconds between two runs of a chore. None: an operator has switched it off, or it rests.
 pub fn settings_of(chore: &Chore) -> Option<i64> {
+    if rests(chore) {
+        return None;
+    }
     db::connect(|db| {
         let row = db.run(&CHORE_SETTINGS, &[chore.name.into()]);
         if row.is_empty() {

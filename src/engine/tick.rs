@@ -51,6 +51,9 @@ fn fn_engine_announce() {
 
 /// Runs one chore. An error undoes what it did, is recorded, and stops no other.
 fn tick(chore: &Chore) -> Value {
+    if chores::rests(chore) {
+        return json!({"chore": chore.name, "rows": 0, "error": null, "seconds": 0.0, "rests": true});
+    }
     let began = clock::real_now();
     let result = db::attempt(|| {
         let mut rows = 0;

@@ -31,8 +31,8 @@ const WRITE_EVERY_US: i64 = 60_000_000;
 const READ_EVERY_US: i64 = 200_000;
 /// Whether the extension is still there is asked this often, in microseconds.
 const CHECK_EVERY_US: i64 = 1_000_000;
-/// A chore that an operator has switched off is asked about again after this long, in microseconds.
-const OFF_FOR_US: i64 = 10_000_000;
+/// A chore that an operator has switched off, or that rests, is asked about again after this long, in microseconds.
+const OFF_FOR_US: i64 = 1_000_000;
 
 /// A chore in this process: when it is due, and how it went.
 struct Duty {

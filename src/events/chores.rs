@@ -14,6 +14,7 @@ pub static SEAL_EVENTS: Chore = Chore {
     about: "Gives committed events their place in the log, and tells listeners of agentq_event the last one.",
     every_us: 1_000_000,
     stage: Stage::Log,
+    moves_jobs: false,
     wakes_on: Wakes::News { is_there: feed::has_news, take: feed::take_news, pause_us: SEAL_EVERY_US },
     run: seal::turn,
 };
@@ -23,6 +24,7 @@ pub static KEEP_PARTITIONS: Chore = Chore {
     about: "Makes the partitions of events for the days to come, and drops those that are older than events.retention_days and events.audit_retention_days.",
     every_us: 60_000_000,
     stage: Stage::Tidy,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: partitions::keep,
 };

@@ -12,6 +12,7 @@ static TEND_MISSIONS: Chore = Chore {
     about: "Ends missions that have run out of time, takes back jobs of stopped ones, and removes old ones.",
     every_us: 1_000_000,
     stage: Stage::Tidy,
+    moves_jobs: true,
     wakes_on: Wakes::Time,
     run: maintain::maintain,
 };
@@ -21,6 +22,7 @@ static CLEAN_FLOW: Chore = Chore {
     about: "Removes steps and waits of jobs that are gone, and wakes jobs whose signal came while somebody else had them.",
     every_us: 10_000_000,
     stage: Stage::Tidy,
+    moves_jobs: true,
     wakes_on: Wakes::Time,
     run: orphans::clean,
 };
@@ -30,6 +32,7 @@ static CLEAN_EFFECTS: Chore = Chore {
     about: "Removes old effects whose jobs have been removed. What waits for a person stays.",
     every_us: 600_000_000,
     stage: Stage::Tidy,
+    moves_jobs: true,
     wakes_on: Wakes::Time,
     run: clean::sweep,
 };

@@ -11,6 +11,7 @@ static REACT: Chore = Chore {
     about: "Holds new events against the policy reaction_matrix, and queues a reaction for each that fits.",
     every_us: 1_000_000,
     stage: Stage::React,
+    moves_jobs: false,
     wakes_on: Wakes::After(&[&events::chores::SEAL_EVENTS, &events::chores::KEEP_PARTITIONS]),
     run: reactions::turn,
 };
@@ -20,6 +21,7 @@ static PROPOSE: Chore = Chore {
     about: "Turns queued reactions into proposals: gated, and approved or left for a person. Runs at once when there are new ones.",
     every_us: 1_000_000,
     stage: Stage::React,
+    moves_jobs: true,
     wakes_on: Wakes::Time,
     run: propose::turn,
 };
@@ -29,6 +31,7 @@ static CLEAN_GOVERNANCE: Chore = Chore {
     about: "Removes reactions older than events.retention_days, and ended proposals older than events.audit_retention_days.",
     every_us: 600_000_000,
     stage: Stage::Tidy,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: clean::sweep,
 };

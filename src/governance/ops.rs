@@ -25,6 +25,7 @@ fn fn_ops_tick() -> Jsonb {
         return answer::switched_off(WORKER_ENABLED);
     }
     // Asked here, because each part of the turn is in a subtransaction.
+    let is_on = Settings::current().substrate_enabled;
     let may_seal = seal::may_be_done_here();
     let mut errors = Vec::new();
     let trigger = part(&mut errors, || {
@@ -39,12 +40,16 @@ fn fn_ops_tick() -> Jsonb {
         json!({"processed": proposed.processed, "created": proposed.created})
     });
     let lease = part(&mut errors, || {
+        if !is_on {
+            return json!({"requeued_steps": 0, "failed_steps": 0});
+        }
         let now = clock::now();
         let recovered = reap::now(now, AT_MOST) as i64;
         let failed: i64 = db::connect(|db| db.run(&BURIED_AT, &[timestamp(now).into()]).only());
         json!({"requeued_steps": (recovered - failed).max(0), "failed_steps": failed})
     });
-    let stale = part(&mut errors, || json!({"recovered": deadlines::enforce(clock::now(), AT_MOST)}));
+    let stale =
+        part(&mut errors, || json!({"recovered": if is_on { deadlines::enforce(clock::now(), AT_MOST) } else { 0 }}));
     Jsonb::from_value(json!({
         "ok": errors.is_empty(),
         "code": "ticked",

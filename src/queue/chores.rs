@@ -33,6 +33,7 @@ static REAP_LEASES: Chore = Chore {
     about: "Recovers jobs whose lease has expired: back to the ready ones, or to the dead letters.",
     every_us: 1_000_000,
     stage: Stage::Work,
+    moves_jobs: true,
     wakes_on: Wakes::Time,
     run: || {
         let rows = reap::now(clock::now(), RECOVER_AT_MOST) as i64;
@@ -46,6 +47,7 @@ static PROMOTE_DUE: Chore = Chore {
     about: "Makes scheduled and retried jobs ready when they fall due. It also runs when the next one does.",
     every_us: 1_000_000,
     stage: Stage::Work,
+    moves_jobs: true,
     wakes_on: Wakes::Moment { next: marks::next_due, pause_us: AGAIN_US },
     run: || {
         let rows = promote::promote_due(clock::now(), || promote::Due::All(PROMOTE_AT_MOST)) as i64;
@@ -58,6 +60,7 @@ static ENFORCE_DEADLINES: Chore = Chore {
     about: "Gives up jobs that were not begun by their start_by or not finished by their finish_by.",
     every_us: 1_000_000,
     stage: Stage::Work,
+    moves_jobs: true,
     wakes_on: Wakes::Time,
     run: || {
         let rows = deadlines::enforce(clock::now(), GIVE_UP_AT_MOST) as i64;
@@ -70,6 +73,7 @@ static RUN_SCHEDULES: Chore = Chore {
     about: "Enqueues the jobs of schedules that are due. It runs at the moment of the next slot.",
     every_us: 60_000_000,
     stage: Stage::Work,
+    moves_jobs: true,
     wakes_on: Wakes::Time,
     run: || {
         let (rows, next) = schedules::fire_due(clock::now());
@@ -82,6 +86,7 @@ static CHECK_EXECUTORS: Chore = Chore {
     about: "Classes executors as fresh, warning or stale, with an event for each change.",
     every_us: 10_000_000,
     stage: Stage::Work,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: executors::check_all,
 };
@@ -91,6 +96,7 @@ static CLEAN_FINISHED: Chore = Chore {
     about: "Removes finished jobs that are older than their queue keeps them. Dead letters stay.",
     every_us: 60_000_000,
     stage: Stage::Tidy,
+    moves_jobs: true,
     wakes_on: Wakes::Time,
     run: purge::sweep,
 };
@@ -100,6 +106,7 @@ static MEASURE: Chore = Chore {
     about: "Writes depth, throughput, wait and run time of each kind into the metrics history.",
     every_us: metrics::EVERY_US,
     stage: Stage::Work,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: metrics::measure,
 };
@@ -109,6 +116,7 @@ static WATCH_PRESSURE: Chore = Chore {
     about: "Writes the event backpressure.changed when the level of fn_backpressure_status has changed.",
     every_us: 10_000_000,
     stage: Stage::Work,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: pressure::watch,
 };
@@ -118,6 +126,7 @@ static TEND_LIMITS: Chore = Chore {
     about: "Writes down the gauges of rate limits, adds up what was spent of budgets, and tells listeners of rates that have opened.",
     every_us: 1_000_000,
     stage: Stage::Work,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: maintain::maintain,
 };
@@ -127,6 +136,7 @@ static WATCH_ROUTING: Chore = Chore {
     about: "Writes the event job.unroutable, at most once an hour for each set of capabilities, when jobs that require them wait and no live worker has announced them.",
     every_us: 30_000_000,
     stage: Stage::Work,
+    moves_jobs: false,
     wakes_on: Wakes::Time,
     run: routing::watch,
 };

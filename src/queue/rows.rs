@@ -6,7 +6,8 @@ layout!(job_ready: scheduled_at, queue_id, any_queue_id, priority, job_id, keyed
 // Its first columns are those of job_ready, in the same order: a lane reads both alike.
 layout!(job_line: scheduled_at, queue_id, any_queue_id, priority, job_id, keyed, job_kind, line);
 layout!(job_waiting: scheduled_at, job_id);
-layout!(job_lease: job_id, lease_token, lease_until, picked_at, started_at, keyed, lease_owner, cancel_reason; rarely limits, reserved);
+layout!(job_lease: job_id, lease_token, lease_until, picked_at, started_at, keyed, lease_owner, cancel_reason; rarely limits, reserved,
+    lease_seconds, heartbeat_at);
 layout!(job_done: job_id, lease_token, finished_at, picked_at, state, lease_owner, cancel_reason, result);
 layout!(job_key: idempotency_key, job_id);
 layout!(limit_rule: limit_key, max_concurrent, max_pending, taken_by_hand, rate, per_seconds, burst, algorithm, weight, max_age_seconds);

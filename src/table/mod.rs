@@ -25,6 +25,7 @@ pub use row::{Column, Common, Layout, Row};
 pub use scan::{Bound, Key, Scan};
 use write::Writer;
 
+use crate::base::settings::is_schema_previous;
 use pgrx::prelude::*;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::CStr;
@@ -100,7 +101,7 @@ pub struct Places {
     table: pg_sys::Oid,
     /// How many columns the table had when this was found out.
     columns: usize,
-    /// The number of each column in the table, counted from 1.
+    /// The number of each column in the table, counted from 1. 0: the schema of the version before lacks it.
     numbers: Vec<usize>,
     short: Option<Short>,
 }
@@ -167,7 +168,11 @@ impl Places {
             };
             attributes.iter().position(is_named)
         };
-        let number = |name: &&str| find(name).map_or_else(|| names::other_version(layout.name), |place| place + 1);
+        let number = |name: &&str| match find(name) {
+            Some(place) => place + 1,
+            None if layout.rarely.contains(name) && is_schema_previous() => 0,
+            None => names::other_version(layout.name),
+        };
         let numbers: Vec<usize> = layout.columns.iter().chain(layout.rarely).map(number).collect();
         let last = numbers[..layout.columns.len()].iter().max().copied().unwrap_or_default();
         let places =
@@ -179,7 +184,7 @@ impl Places {
         places
     }
 
-    /// The number of a column, counted from 1.
+    /// The number of a column, counted from 1; 0 if the table lacks it.
     fn number(&self, column: Column) -> usize {
         self.numbers[column.0]
     }

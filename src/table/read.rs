@@ -25,6 +25,9 @@ impl RowReader {
 
     fn datum(&self, column: Column) -> Option<pg_sys::Datum> {
         let place = self.places.number(column);
+        if place == 0 {
+            return None;
+        }
         // SAFETY: the slot holds a row, and the column is one of its table's.
         unsafe {
             if usize::from((*self.slot).tts_nvalid as u16) < place {
@@ -47,6 +50,10 @@ impl RowReader {
 
     pub fn int(&self, column: Column) -> i32 {
         self.value(column).value() as i32
+    }
+
+    pub fn maybe_int(&self, column: Column) -> Option<i32> {
+        self.datum(column).map(|datum| datum.value() as i32)
     }
 
     pub fn long(&self, column: Column) -> i64 {

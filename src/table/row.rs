@@ -11,7 +11,8 @@ pub struct Column(pub usize);
 pub struct Layout {
     pub name: &'static CStr,
     pub columns: &'static [&'static str],
-    /// Columns that are NULL in nearly every new row, and stand behind all others: a row may end before them.
+    /// Columns that are NULL in nearly every new row, and stand behind all others: a row may end before them. The version
+    /// before may lack them; then they are NULL in every row, and setting them changes nothing.
     pub rarely: &'static [&'static str],
 }
 

@@ -109,7 +109,9 @@ impl Writer {
                 let slot = &mut **slot;
                 std::slice::from_raw_parts_mut(slot.tts_isnull, (*descriptor).natts as usize).fill(true);
                 for (value, number) in row.values().iter().zip(&self.places.numbers) {
-                    if let Some(value) = value {
+                    if let Some(value) = value
+                        && *number > 0
+                    {
                         *slot.tts_values.add(number - 1) = *value;
                         *slot.tts_isnull.add(number - 1) = false;
                     }

@@ -4,10 +4,10 @@
 use crate::catalog::{describe, differences};
 use crate::filled::{Filled, assert_works, fill, rows};
 use agentq_tests::programs::{must_run, plain_database, program};
-use agentq_tests::{CURRENT, Database, Session, Value, next_version, project_root, shared_cluster};
+use agentq_tests::{CURRENT, Database, Session, Value, next_version, previous_version, project_root, shared_cluster};
 use std::collections::BTreeMap;
 
-fn installed(version: &str) -> Database<'static> {
+pub fn installed(version: &str) -> Database<'static> {
     let db = plain_database(shared_cluster());
     db.session().run(&format!("CREATE EXTENSION agentq VERSION '{version}'"));
     db
@@ -118,7 +118,8 @@ fn a_schema_that_this_library_does_not_serve_is_refused() {
         db.session().run(&format!("UPDATE pg_extension SET extversion = '{version}' WHERE extname = 'agentq'"));
         let failure = db.session().fails("SELECT agentq.fn_job_enqueue('mail')");
         assert_eq!(failure.code, "55000", "{failure:?}");
-        let message = format!("the schema of agentq here is of version {version}, and this library serves {CURRENT}");
+        let served = format!("{} and {CURRENT}", previous_version());
+        let message = format!("the schema of agentq here is of version {version}, and this library serves {served}");
         assert!(failure.message.contains(&message), "{failure:?}");
         assert!(failure.hint.contains(hint), "{failure:?}");
     }

@@ -354,3 +354,78 @@ fn nobody_holds_a_job_that_was_given_back() {
     s.call(&format!("fn_job_fail_or_retry('{job}', 'bob', 'boom')"));
     assert_powerless(&mut s, &job, "bob", "NULL", "retry_waiting");
 }
+
+#[test]
+fn switching_the_queue_off_costs_nobody_a_job() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_queue_set('slow', '{\"lease_seconds\": 60}')");
+    for (name, options) in [("once", "{}"), ("kept", "{}"), ("slow", r#"{"queue": "slow"}"#)] {
+        s.call(&format!("fn_job_enqueue('{name}', p_max_attempts => 1, p_options => '{options}')"));
+    }
+    let late = s.call("fn_job_enqueue('late', p_options => '{\"finish_by\": \"2999-01-01\"}')");
+    s.call("fn_job_enqueue('soon', p_scheduled_at => now() + interval '50 seconds')");
+    let once = s.call("fn_job_claim('w', 'once', p_lease_seconds => 10)");
+    let kept = s.call("fn_job_claim('w', 'kept', p_lease_seconds => 10)");
+    let slow = s.call("fn_job_claim('w', p_options => '{\"queues\": [\"slow\"]}')");
+    s.run(&format!("UPDATE agentq_internal.job_deadline SET deadline_at = now() WHERE job_id = '{}'", id(&late)));
+    s.call("fn_config_set('queue.job_substrate.enabled', 'false')");
+    s.shift_clock(1_000);
+    let states = "SELECT string_agg(job_kind || ' ' || state, ', ' ORDER BY job_kind) FROM agentq.job_queue";
+    let before = s.text(states);
+    let ticked = s.call("fn_engine_tick()");
+    let rest: Vec<&str> = ticked["chores"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|chore| chore["rests"] == true)
+        .map(|chore| chore["chore"].as_str().unwrap())
+        .collect();
+    for chore in [
+        "reap_leases",
+        "promote_due",
+        "enforce_deadlines",
+        "run_schedules",
+        "clean_finished",
+        "tend_missions",
+        "propose",
+    ] {
+        assert!(rest.contains(&chore), "{chore} is not among {rest:?}");
+    }
+    s.call("fn_ops_tick()");
+    assert_eq!(s.text(states), before);
+    assert_eq!(s.call(&format!("fn_job_ack('{}', 'w')", id(&once)))["code"], "gate_closed");
+    // From now on each holder has the whole length of its lease once more.
+    s.call("fn_config_set('queue.job_substrate.enabled', 'true')");
+    s.call("fn_engine_tick('reap_leases')");
+    s.shift_clock(1_009);
+    // Setting it to what it is gives nobody more time.
+    s.call("fn_config_set('queue.job_substrate.enabled', 'true')");
+    s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(s.call(&format!("fn_job_ack('{}', 'w')", id(&kept)))["code"], "succeeded");
+    s.shift_clock(1_011);
+    s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(s.state(&id(&once)), "dead_letter");
+    assert_eq!(s.state(&id(&slow)), "leased", "its queue gives it a minute");
+    s.shift_clock(1_400);
+    s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(s.state(&id(&slow)), "dead_letter");
+    db.assert_sound();
+}
+
+#[test]
+fn a_heartbeat_extends_by_the_length_that_was_claimed() {
+    let db = database();
+    let mut s = db.session();
+    s.enqueue("a");
+    let held = s.call("fn_job_claim('w', p_lease_seconds => 7)");
+    let left = |s: &mut Session| {
+        s.text("SELECT round(extract(epoch FROM lease_until - agentq.fn_clock_now())) FROM agentq_internal.job_lease")
+    };
+    s.shift_clock(5);
+    s.call(&format!("fn_job_heartbeat('{}', 'w')", id(&held)));
+    assert_eq!(left(&mut s), "7");
+    s.call(&format!("fn_job_heartbeat('{}', 'w', 30)", id(&held)));
+    assert_eq!(left(&mut s), "30");
+    db.assert_sound();
+}

@@ -18,7 +18,7 @@ pub use cluster::{Cluster, Options, Stop, as_server_user, children, free_port, p
 pub use database::{Database, Failure, Session, database, shared_cluster};
 pub use ear::heard;
 pub use jobs::{attempts, claimed, drain, enqueue_all, is_told, waiting_claim};
-pub use next_version::{CURRENT, extension_folder, next_version};
+pub use next_version::{CURRENT, extension_folder, next_version, previous_version};
 pub use patience::{
     PATIENCE, eventually, eventually_or, sooner_than, timed, until_lock_waits, until_someone_waits, until_waiting,
 };

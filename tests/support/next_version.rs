@@ -10,6 +10,18 @@ use std::sync::OnceLock;
 /// The version of the project.
 pub const CURRENT: &str = env!("CARGO_PKG_VERSION");
 
+/// The version that upgrades to this one begin with; the current one, where there is none before it.
+pub fn previous_version() -> &'static str {
+    static PREVIOUS: OnceLock<String> = OnceLock::new();
+    PREVIOUS.get_or_init(|| {
+        let scripts = std::fs::read_dir(project_root().join("sql/upgrade")).into_iter().flatten();
+        let names = scripts.filter_map(|script| script.ok()?.file_name().into_string().ok());
+        let from =
+            |name: String| Some(name.strip_prefix("agentq--")?.strip_suffix(&format!("--{CURRENT}.sql"))?.to_owned());
+        names.filter_map(from).next().unwrap_or_else(|| CURRENT.to_owned())
+    })
+}
+
 /// Installs the step, once for each process; returns the version that it leads to.
 pub fn next_version() -> &'static str {
     static NEXT: OnceLock<String> = OnceLock::new();

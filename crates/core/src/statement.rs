@@ -8,11 +8,16 @@
 //!
 //! A block ends where the next one begins. `freely` behind the parameters lets the server plan the statement as it likes;
 //! all others are pinned to indexes. A block that is missing or cannot be read does not compile.
+//!
+//! A block that begins with `-- before: lease_lock(job uuid, owner text)` has the statement for the schema of the version
+//! before, if the one above needs what that version lacks. It has the same parameters, and the same columns.
 
 /// The most parameters that a statement has.
 pub const MOST_PARAMETERS: usize = 24;
 /// What a block begins with, at the beginning of a line.
 const MARK: &[u8] = b"-- name: ";
+/// What a block for the schema of the version before begins with.
+const BEFORE: &[u8] = b"-- before: ";
 
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +48,34 @@ pub struct Block {
 
 /// The block of this name, whatever the case of its letters.
 pub const fn find(file: &'static str, name: &str) -> Block {
+    match look_for(file, MARK, name) {
+        Some(block) => block,
+        None => panic!("the file has no block of this name"),
+    }
+}
+
+/// The statement of this name for the schema of the version before, if that needs another one than `block`.
+pub const fn find_before(file: &'static str, name: &str, block: &Block) -> Option<&'static str> {
+    let Some(before) = look_for(file, BEFORE, name) else { return None };
+    let mut number = 0;
+    while number < block.count {
+        assert!(before.types[number] as u8 == block.types[number] as u8, "both have parameters of the same types");
+        number += 1;
+    }
+    assert!(before.count == block.count, "both have the same parameters");
+    Some(before.sql)
+}
+
+const fn look_for(file: &'static str, mark: &[u8], name: &str) -> Option<Block> {
     let bytes = file.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
-        if is_at(bytes, at, MARK) && is_named(bytes, at + MARK.len(), name.as_bytes()) {
-            return read(file, at + MARK.len() + name.len());
+        if is_at(bytes, at, mark) && is_named(bytes, at + mark.len(), name.as_bytes()) {
+            return Some(read(file, at + mark.len() + name.len()));
         }
         at = next_line(bytes, at);
     }
-    panic!("the file has no block of this name")
+    None
 }
 
 /// Reads a block from the parenthesis of its parameters on.
@@ -77,7 +101,7 @@ const fn read(file: &'static str, mut at: usize) -> Block {
     let freely = is_at(bytes, at, b") freely");
     let begin = next_line(bytes, at);
     let mut end = begin;
-    while end < bytes.len() && !is_at(bytes, end, MARK) {
+    while end < bytes.len() && !is_at(bytes, end, MARK) && !is_at(bytes, end, BEFORE) {
         end = next_line(bytes, end);
     }
     let sql = file.split_at(end).0.split_at(begin).1.trim_ascii();
@@ -171,6 +195,22 @@ mod tests {
         let second = find(FILE, "Second");
         assert_eq!(second.types[..second.count], [Type::Uuid, Type::TextArray, Type::TimestampTz]);
         assert!(second.freely && second.sql.starts_with("SELECT $1,") && second.sql.ends_with("third(x)"));
+    }
+
+    #[test]
+    fn the_version_before_may_have_another_statement_with_the_same_parameters() {
+        const FILE: &str =
+            "-- name: a(x int4)\nSELECT $1, new\n\n-- before: a(x int4)\nSELECT $1, NULL\n\n-- name: b()\nSELECT 2";
+        let a = find(FILE, "A");
+        assert_eq!((a.sql, find_before(FILE, "A", &a)), ("SELECT $1, new", Some("SELECT $1, NULL")));
+        assert_eq!(find_before(FILE, "B", &find(FILE, "B")), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "the same types")]
+    fn a_statement_for_the_version_before_has_the_same_types() {
+        const FILE: &str = "-- name: a(x int4)\nSELECT $1\n\n-- before: a(x int8)\nSELECT $1";
+        find_before(FILE, "a", &find(FILE, "a"));
     }
 
     #[test]

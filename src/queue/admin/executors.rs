@@ -99,7 +99,8 @@ pub fn check_all() -> Outcome {
             changed += 1;
         });
     });
-    let recovered = if rules.reap_stale {
+    // While the queue is switched off its jobs stay as they are.
+    let recovered = if rules.reap_stale && rules.substrate_enabled {
         reap::of_stale_executors(rules.stale_threshold_seconds, now, RECOVER_AT_MOST) as i64
     } else {
         0

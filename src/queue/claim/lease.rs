@@ -130,7 +130,8 @@ impl Search<'_> {
             .set(job_lease::lease_until, timestamp(lease.until))
             .set(job_lease::picked_at, timestamp(picked_at))
             .set(job_lease::keyed, taken.keyed || !body.is_null(job::ordering_key) || !body.is_null(job::on_end))
-            .set(job_lease::lease_owner, lease.owner);
+            .set(job_lease::lease_owner, lease.owner)
+            .set(job_lease::lease_seconds, self.unusual_length(lane));
         let document = document::of_job(body, &lane.queue.queue, &lease, moment);
         Fate::Held(passed.put(row), Claimed { job_id: id, token: lease.token, kind: taken.place.job_kind, document })
     }
@@ -151,8 +152,18 @@ impl Search<'_> {
     }
 
     fn lease_until(&self, lane: &Lane, picked_at: Micros) -> Micros {
-        let seconds = self.request.lease_seconds.or(lane.queue.lease_seconds).unwrap_or(self.default_lease);
+        let seconds = self.request.lease_seconds.unwrap_or_else(|| self.usual_length(lane));
         picked_at + i64::from(seconds) * 1_000_000
+    }
+
+    /// How long a lease is if the claim says nothing about it, in seconds.
+    fn usual_length(&self, lane: &Lane) -> i32 {
+        lane.queue.lease_seconds.unwrap_or(self.default_lease)
+    }
+
+    /// How long the lease is, if that is not the usual length: few rows are longer for it.
+    fn unusual_length(&self, lane: &Lane) -> Option<i32> {
+        self.request.lease_seconds.filter(|seconds| *seconds != self.usual_length(lane))
     }
 
     /// Puts jobs that did not pass their gates where the next claims do not find them.

@@ -8,6 +8,7 @@
 use super::hooks;
 use super::settle::{self, Ending};
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::settings::Settings;
 use crate::db::{self, Db, statements};
 use crate::events;
 use crate::queue::rows::job_lease;
@@ -55,7 +56,7 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
         return 0;
     }
     let look = reading.begin_look();
-    let leases = Leases::read(now, limit);
+    let leases = Leases::read(now, limit, &Grace::current());
     reading.learn(&look, &[Mark { priority: 0, from: Position::at(leases.next) }]);
     if leases.expired.is_empty() {
         return 0;
@@ -83,8 +84,28 @@ struct Leases {
     next: Micros,
 }
 
+/// While the queue is switched off nobody can extend a lease. So each holder has the whole length of its lease again from
+/// the moment when the queue was switched on.
+struct Grace {
+    since: Micros,
+    /// The length of leases that say nothing about it: the longest that they may have, in seconds.
+    usual: i32,
+}
+
+impl Grace {
+    fn current() -> Grace {
+        let rules = Rulebook::current();
+        let usual = rules.queues.longest_lease_seconds(rules.lease_seconds);
+        Grace { since: Settings::current().switched_at.unwrap_or(Micros::MIN), usual }
+    }
+
+    fn ends(&self, seconds: Option<i32>) -> Micros {
+        self.since.saturating_add(i64::from(seconds.unwrap_or(self.usual)) * 1_000_000)
+    }
+}
+
 impl Leases {
-    fn read(now: Micros, limit: usize) -> Leases {
+    fn read(now: Micros, limit: usize, grace: &Grace) -> Leases {
         let leases = Table::open(&job_lease::TABLE);
         let moment = Moment::now();
         let mut all = All::begin(&leases, &moment);
@@ -92,6 +113,7 @@ impl Leases {
         while let Some(lease) = all.next() {
             pgrx::check_for_interrupts!();
             let until = lease.time(job_lease::lease_until);
+            let until = until.max(grace.ends(lease.maybe_int(job_lease::lease_seconds)));
             if until <= now {
                 expired.push((until, lease.id(job_lease::job_id)));
             } else {
