@@ -174,6 +174,7 @@ extension_sql_file!(
         fn_effect_finish,
         fn_effect_fail,
         fn_effect_reconcile,
+        fn_effect_skip,
         fn_effect_get,
         fn_effect_compensate,
     ]

@@ -12,7 +12,7 @@ SELECT agentq_internal.fn_access_allow('EXECUTE', '{reader, operator}', '{fn_eff
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{operator}', '{
     fn_mission_cancel, fn_mission_pause, fn_mission_resume, fn_mission_fork, fn_effect_manifest_set,
     fn_effect_operation_set, fn_effect_operation_remove, fn_effect_compensation_set, fn_effect_compensation_remove,
-    fn_effect_reconcile, fn_effect_compensate}');
+    fn_effect_reconcile, fn_effect_skip, fn_effect_compensate}');
 SELECT agentq_internal.fn_access_allow('SELECT', '{reader, operator}', '{
     v_job_step, action, signal, signal_wait, mission, v_mission, v_mission_step, v_action_run, mission_item,
     v_effect, v_effect_drift, effect_chain, effect_manifest, effect_operation, effect_compensation, effect_type}');

@@ -105,7 +105,7 @@ CREATE TABLE agentq_internal.effect (
     ended_at              timestamptz,
     compensated_at        timestamptz,
     CONSTRAINT effect_pkey PRIMARY KEY (effect_id),
-    CONSTRAINT effect_status_check CHECK (status IN ('planned', 'executing', 'succeeded', 'failed', 'compensating', 'compensated', 'compensation_failed')),
+    CONSTRAINT effect_status_check CHECK (status IN ('planned', 'executing', 'succeeded', 'failed', 'compensating', 'compensated', 'compensation_failed', 'compensation_skipped')),
     CONSTRAINT effect_payload_check CHECK (jsonb_typeof(payload) = 'object'),
     CONSTRAINT effect_begun_check CHECK ((status = 'planned') = (begun = 0)),
     CONSTRAINT effect_executing_check CHECK (status <> 'executing' OR (lease_token IS NOT NULL AND begun_at IS NOT NULL)),
@@ -122,8 +122,8 @@ ALTER SEQUENCE agentq_internal.effect_seq OWNED BY agentq_internal.effect.seq;
 COMMENT ON TABLE agentq_internal.effect IS 'What jobs change outside: planned before it is done, and kept with its outcome. Read v_effect.';
 COMMENT ON COLUMN agentq_internal.effect.effect_id IS 'Time-ordered id.';
 COMMENT ON COLUMN agentq_internal.effect.seq IS 'The order in which effects were declared.';
-COMMENT ON COLUMN agentq_internal.effect.mission_id IS 'The mission of its job, if there is one.';
-COMMENT ON COLUMN agentq_internal.effect.step_id IS 'The step of its job, if there is one.';
+COMMENT ON COLUMN agentq_internal.effect.mission_id IS 'The mission that answers for it: that of its job, or the fork that has taken over its step.';
+COMMENT ON COLUMN agentq_internal.effect.step_id IS 'The step in that mission.';
 COMMENT ON COLUMN agentq_internal.effect.job_id IS 'The job that planned it, and whose holder carries it out.';
 COMMENT ON COLUMN agentq_internal.effect.effect_type IS 'What kind of effect it is.';
 COMMENT ON COLUMN agentq_internal.effect.payload IS 'What is to be done, as a small signal.';
@@ -132,7 +132,7 @@ COMMENT ON COLUMN agentq_internal.effect.declared_compensation IS 'The compensat
 COMMENT ON COLUMN agentq_internal.effect.counter_effects IS 'Whether it only undoes an earlier effect.';
 COMMENT ON COLUMN agentq_internal.effect.idempotent IS 'Whether it may be repeated when it is not known whether it happened.';
 COMMENT ON COLUMN agentq_internal.effect.manifest_version IS 'The version of the catalog that was in force when it was planned.';
-COMMENT ON COLUMN agentq_internal.effect.status IS 'planned, executing, succeeded, failed, compensating, compensated or compensation_failed.';
+COMMENT ON COLUMN agentq_internal.effect.status IS 'planned, executing, succeeded, failed, compensating, compensated, compensation_failed or compensation_skipped.';
 COMMENT ON COLUMN agentq_internal.effect.lease_token IS 'The lease under which it was last begun.';
 COMMENT ON COLUMN agentq_internal.effect.begun IS 'How often it was begun.';
 COMMENT ON COLUMN agentq_internal.effect.result IS 'What the worker handed in when it had succeeded.';
@@ -169,6 +169,7 @@ CREATE TABLE agentq.effect_chain (
 -- Of two sessions that compensate the same at once, one makes the row.
 CREATE UNIQUE INDEX effect_chain_mission_uq ON agentq.effect_chain (mission_id) WHERE status = 'running' AND mission_id IS NOT NULL;
 CREATE UNIQUE INDEX effect_chain_job_uq ON agentq.effect_chain (job_id) WHERE status = 'running' AND job_id IS NOT NULL;
+CREATE INDEX effect_chain_mission_idx ON agentq.effect_chain (mission_id, started_at) WHERE mission_id IS NOT NULL;
 COMMENT ON TABLE agentq.effect_chain IS 'Compensations that run one after the other, in reverse order of declaration. A chain that has halted shows how far it came.';
 COMMENT ON COLUMN agentq.effect_chain.chain_id IS 'Time-ordered id.';
 COMMENT ON COLUMN agentq.effect_chain.mission_id IS 'The mission whose effects are compensated.';
@@ -226,7 +227,7 @@ COMMENT ON COLUMN agentq.v_effect.job_id IS 'The job that planned it.';
 COMMENT ON COLUMN agentq.v_effect.job_kind IS 'The kind of that job; NULL: it has been removed.';
 COMMENT ON COLUMN agentq.v_effect.job_state IS 'The state of that job.';
 COMMENT ON COLUMN agentq.v_effect.effect_type IS 'What kind of effect it is.';
-COMMENT ON COLUMN agentq.v_effect.status IS 'planned, executing, succeeded, failed, compensating, compensated or compensation_failed.';
+COMMENT ON COLUMN agentq.v_effect.status IS 'planned, executing, succeeded, failed, compensating, compensated, compensation_failed or compensation_skipped.';
 COMMENT ON COLUMN agentq.v_effect.outcome_unknown IS 'Whether it was begun under a lease that is gone, and never ended.';
 COMMENT ON COLUMN agentq.v_effect.idempotency_key IS 'The key that the other side is given.';
 COMMENT ON COLUMN agentq.v_effect.payload IS 'What is to be done.';

@@ -37,5 +37,6 @@ COMMENT ON FUNCTION agentq.fn_effect_begin IS 'Asks whether to carry out an effe
 COMMENT ON FUNCTION agentq.fn_effect_finish IS 'Ends an effect with success, and keeps its result.';
 COMMENT ON FUNCTION agentq.fn_effect_fail IS 'Ends an effect that did not happen; it may be begun again.';
 COMMENT ON FUNCTION agentq.fn_effect_reconcile IS 'Says what became of an effect whose outcome was unknown: done or not_done.';
+COMMENT ON FUNCTION agentq.fn_effect_skip IS 'Decides, with a reason, that an effect stays as it is and no compensation of it is tried.';
 COMMENT ON FUNCTION agentq.fn_effect_get IS 'An effect, with its payload and result.';
 COMMENT ON FUNCTION agentq.fn_effect_compensate IS 'Compensates the succeeded effects of a finished job or mission, in reverse order, each by a new job.';

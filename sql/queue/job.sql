@@ -46,6 +46,7 @@ CREATE TABLE agentq_internal.job (
     requires        text[],
     on_end          text,
     waits_for       jsonb,
+    stall_seconds   integer,
     CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq_internal.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
@@ -82,6 +83,7 @@ COMMENT ON COLUMN agentq_internal.job.fairness_key IS 'Jobs of its queue take tu
 COMMENT ON COLUMN agentq_internal.job.requires IS 'Capabilities that its worker must have.';
 COMMENT ON COLUMN agentq_internal.job.on_end IS 'Who in the extension is told when it has finished, a colon, and what about; NULL: nobody.';
 COMMENT ON COLUMN agentq_internal.job.waits_for IS 'What it rests for, if not for time alone, as fn_job_explain tells it. It holds while scheduled_at is what "at" says.';
+COMMENT ON COLUMN agentq_internal.job.stall_seconds IS 'A holder that makes no progress for this long loses it; NULL: nobody looks.';
 
 CREATE TABLE agentq_internal.job_ready (
     scheduled_at timestamptz NOT NULL,
@@ -154,6 +156,7 @@ CREATE TABLE agentq_internal.job_lease (
     reserved      text[],
     lease_seconds integer,
     heartbeat_at  timestamptz,
+    stall_seconds integer,
     CONSTRAINT job_lease_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 -- No index on lease_until: with one, every claim would pay for what hardly any needs, and a
@@ -172,6 +175,7 @@ COMMENT ON COLUMN agentq_internal.job_lease.limits IS 'The keys of which it hold
 COMMENT ON COLUMN agentq_internal.job_lease.reserved IS 'What it has reserved of budgets: millionths of the unit, a blank, or + once its worker has told of its use, and the counter.';
 COMMENT ON COLUMN agentq_internal.job_lease.lease_seconds IS 'How long the lease was asked to be; NULL: as long as its queue, or the setting, says.';
 COMMENT ON COLUMN agentq_internal.job_lease.heartbeat_at IS 'When its holder last extended it.';
+COMMENT ON COLUMN agentq_internal.job_lease.stall_seconds IS 'As in job.';
 
 CREATE TABLE agentq_internal.job_done (
     job_id      uuid NOT NULL,

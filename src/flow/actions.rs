@@ -29,6 +29,15 @@ statements!("actions.sql": ACTION_BEGIN, ACTION_LOCK, ACTION_WIN, ACTION_END);
 /// Seconds for which a result is kept, unless the winner says otherwise.
 const KEPT_SECONDS: f64 = 604_800.0;
 const LONGEST_SECONDS: f64 = 315_360_000.0;
+/// What whoever begins an action hears that is being carried out, and what to do: if it is its own, and if it is not.
+const MINE: (&str, &str) = (
+    "this holder has begun it already, and not ended it; nothing was changed",
+    "End it with agentq.fn_action_finish or agentq.fn_action_fail and the token that the first answer had.",
+);
+const ANOTHERS: (&str, &str) = (
+    "somebody else is at it; nothing was changed",
+    "Ask again later: it is done then, or may be taken over when the lease has run out.",
+);
 
 /// Who begins which action.
 struct Begin<'a> {
@@ -100,12 +109,11 @@ fn fn_action_begin(
     answer::if_on(|rules| {
         let begin = Begin::read(rules, p_key, p_type, p_inputs, p_holder, p_options).or_raise();
         db::answer(|db| {
-            if let Some((job_id, token)) = begin.job
-                && lease::keep(db, job_id, None, Some(token)).is_none()
-            {
-                return answer::lease_lost(db, job_id);
-            }
-            begin.run(db)
+            let Some((job_id, token)) = begin.job else { return begin.run(db) };
+            let Some(kept) = lease::keep(db, job_id, None, Some(token)) else {
+                return answer::lease_lost(db, job_id, None, Some(token));
+            };
+            begin.run(db).with("cancel_requested", Jsonb::from_item(Item::Bool(kept.cancel_requested)))
         })
     })
 }
@@ -172,12 +180,12 @@ impl<'a> Begin<'a> {
             self.check_same(action).or_raise();
         }
         if is_held {
+            let is_mine = action.holder == self.holder && action.job == self.job;
+            let (message, hint) = if is_mine { MINE } else { ANOTHERS };
             return Jsonb::from_value(json!({
                 "ok": false, "code": "in_progress", "action_key": self.key, "holder": action.holder,
                 "job_id": action.job.map(|(job, _)| job.to_string()), "lease_until": timestamp(action.lease_until),
-                "attempt": action.attempts,
-                "message": "somebody else is at it; nothing was changed",
-                "hint": "Ask again later: it is done then, or may be taken over when the lease has run out.",
+                "attempt": action.attempts, "mine": is_mine, "message": message, "hint": hint,
             }));
         }
         if action.status == ActionStatus::Done && !forgotten {

@@ -15,7 +15,7 @@ mod step_rows;
 mod steps;
 
 use crate::db::statements;
-use crate::queue::redrive::replay::{self, Steps};
+use crate::queue::ends::again::{self, Steps};
 use crate::room::Room;
 
 statements!("flow.sql": EXPIRE_ACTION, EXPIRE_SIGNAL);
@@ -30,7 +30,11 @@ pub static ROOM: Room = Room {
 
 /// Tells the queue what this room knows of jobs.
 fn init() {
-    replay::know_steps(Steps { recorded: step_rows::recorded, take_over: step_rows::take_over });
+    again::know_steps(Steps {
+        recorded: step_rows::recorded,
+        take_over: step_rows::take_over,
+        last_done_at: step_rows::last_done_at,
+    });
     missions::init();
     effects::init();
 }

@@ -172,7 +172,7 @@ fn fn_signal_wait(
         db::answer(|db| {
             // Nothing is locked while it looks: a cancel does not wait for it.
             let Some(token) = lease::token_of(db, job_id, owner, p_lease_token) else {
-                return answer::lease_lost(db, job_id);
+                return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
             };
             let wanted = Wanted {
                 job_id,
@@ -188,7 +188,7 @@ fn fn_signal_wait(
                 wait.look(db, job_id, occurrence, (seconds * 1e6) as i64);
             }
             let Some(held) = LockedLease::lock(db, job_id, Some(owner), Some(token)) else {
-                return answer::lease_lost(db, job_id);
+                return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
             };
             wait.run(db, &held, &wanted, occurrence)
         })
@@ -232,7 +232,7 @@ impl Wait<'_> {
         let now = clock::now();
         let (next, step) = wanted.begin(db, occurrence, now);
         if next != Next::Run {
-            return self.answer(job_id, occurrence, step.result, true);
+            return self.answer(held, occurrence, step.result, true);
         }
         let taken = db.run(&SIGNAL_TAKE, &[self.name.into(), self.key.into(), timestamp(now).into(), job_id.into()]);
         if !taken.is_empty() {
@@ -242,10 +242,10 @@ impl Wait<'_> {
                 &taken.must::<String>("sent_by"),
                 taken.must("payload"),
             );
-            return self.end(db, job_id, occurrence, result, now);
+            return self.end(db, held, occurrence, result, now);
         }
         if step.until.is_some_and(|until| until <= now) {
-            return self.end(db, job_id, occurrence, Jsonb::from_value(json!({"timed_out": true})), now);
+            return self.end(db, held, occurrence, Jsonb::from_value(json!({"timed_out": true})), now);
         }
         let args = [
             job_id.into(),
@@ -278,19 +278,21 @@ impl Wait<'_> {
         }))
     }
 
-    fn end(&self, db: &Db, job_id: Uuid, occurrence: i32, result: Jsonb, now: Micros) -> Jsonb {
+    fn end(&self, db: &Db, held: &LockedLease, occurrence: i32, result: Jsonb, now: Micros) -> Jsonb {
+        let job_id = held.place.job_id;
         step_rows::end(db, job_id, self.step, occurrence, Ok(Some(result)), now);
         db.run(&WAIT_GONE, &[job_id.into()]);
         free_channel(db, self.name, self.key);
-        self.answer(job_id, occurrence, Some(result), false)
+        self.answer(held, occurrence, Some(result), false)
     }
 
-    fn answer(&self, job_id: Uuid, occurrence: i32, result: Option<Jsonb>, again: bool) -> Jsonb {
+    fn answer(&self, held: &LockedLease, occurrence: i32, result: Option<Jsonb>, again: bool) -> Jsonb {
         let result = result.unwrap_or_else(Jsonb::empty_object);
         let timed_out = result.has_key("timed_out");
         let answer = Jsonb::from_value(json!({
-            "ok": true, "code": if timed_out { "timed_out" } else { "received" }, "job_id": job_id.to_string(),
-            "name": self.name, "key": self.key, "step": self.step, "occurrence": occurrence, "again": again,
+            "ok": true, "code": if timed_out { "timed_out" } else { "received" },
+            "job_id": held.place.job_id.to_string(), "name": self.name, "key": self.key, "step": self.step,
+            "occurrence": occurrence, "again": again, "cancel_requested": held.cancel_requested,
         }));
         answer.merged(result.without("timed_out"))
     }

@@ -72,10 +72,10 @@ fn fn_job_sleep(
         let inputs = Inputs::of(Reader::empty("p_inputs").item());
         db::answer(|db| {
             let Some(held) = LockedLease::lock(db, job_id, Some(owner), p_lease_token) else {
-                return answer::lease_lost(db, job_id);
+                return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
             };
             let Some(kept) = lease::keep(db, job_id, Some(owner), p_lease_token) else {
-                return answer::lease_lost(db, job_id);
+                return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
             };
             let (token, until) = (kept.token, Some(until));
             let wanted = Wanted { job_id, token, name, kind: "sleep", inputs: &inputs, options: &options, until };

@@ -16,7 +16,8 @@ use agentq_core::{Refusal, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
-statements!("step_rows.sql": STEP_FIND, STEP_KNOWN, STEP_PASSED, STEP_ADD, STEP_RUN, STEP_SEEN, STEP_END, STEP_BEFORE, STEP_EXPECTED, STEPS_RECORDED, STEPS_TAKE_OVER);
+statements!("step_rows.sql": STEP_FIND, STEP_KNOWN, STEP_PASSED, STEP_ADD, STEP_RUN, STEP_SEEN, STEP_END, STEP_BEFORE, STEP_EXPECTED, STEPS_RECORDED, STEPS_TAKE_OVER,
+    LAST_DONE_AT);
 
 /// A step that a holder asks for.
 pub struct Wanted<'a> {
@@ -220,4 +221,10 @@ pub fn recorded(db: &Db, job_id: Uuid) -> Vec<Recorded> {
 /// Gives another run of a job the steps that are done, and those of which nobody knows.
 pub fn take_over(db: &Db, from: Uuid, to: Uuid, before: i32) {
     db.run(&STEPS_TAKE_OVER, &[from.into(), to.into(), before.into()]);
+}
+
+/// When a step or an effect of a job was last completed.
+pub fn last_done_at(db: &Db, job_id: Uuid) -> Option<Micros> {
+    let row = db.run(&LAST_DONE_AT, &[job_id.into()]);
+    row.maybe_only::<TimestampWithTimeZone>().map(TimestampWithTimeZone::into_inner)
 }

@@ -59,3 +59,7 @@ SELECT $2, name, occurrence, position, kind, status, idempotent, attempts, began
 FROM agentq_internal.job_step
 WHERE order_job_id = $1 AND position < $3 AND (status = 'done' OR status = 'begun' AND NOT idempotent)
 ORDER BY position
+
+-- name: last_done_at(job_id uuid)
+SELECT greatest((SELECT max(s.ended_at) FROM agentq_internal.job_step s WHERE s.job_id = $1 AND s.status = 'done'),
+                (SELECT max(e.ended_at) FROM agentq_internal.effect e WHERE e.job_id = $1 AND e.status = 'succeeded'))

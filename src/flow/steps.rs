@@ -47,7 +47,7 @@ pub fn with_lease(
         let owner = required("p_lease_owner", owner);
         db::answer(|db| match lease::keep(db, job_id, Some(owner), token) {
             Some(kept) => work(db, rules, job_id, kept),
-            None => answer::lease_lost(db, job_id),
+            None => answer::lease_lost(db, job_id, Some(owner), token),
         })
     })
 }
@@ -166,12 +166,15 @@ fn end(
         Status::Done if mine && ended.is_ok() => {
             let mut answer = about("completed", job_id, name, occurrence);
             answer["again"] = json!(true);
+            answer["cancel_requested"] = json!(kept.cancel_requested);
             return Jsonb::from_value(answer);
         }
         Status::Failed if mine && ended.is_err() => {}
         _ => not_begun(job_id, name),
     }
-    Jsonb::from_value(about(code, job_id, name, occurrence))
+    let mut answer = about(code, job_id, name, occurrence);
+    answer["cancel_requested"] = json!(kept.cancel_requested);
+    Jsonb::from_value(answer)
 }
 
 fn not_begun(job_id: Uuid, name: &str) -> ! {

@@ -34,11 +34,7 @@ impl Rules {
     pub fn in_force(db: &Db) -> Result<Rules, Refusal> {
         let (caps, auto, worker) =
             (InForce::of(db, PROPOSAL_CAPS), InForce::of(db, AUTO_APPROVE), InForce::of(db, WORKER_POLICY));
-        let mut worker_policy = worker.read(WorkerPolicy::read)?;
-        // Work that nobody has bounded has no bound: the default is for workers to read.
-        if worker.version == 0 {
-            worker_policy.stale_minutes = None;
-        }
+        let worker_policy = worker.read(WorkerPolicy::read)?;
         Ok(Rules {
             auto_approve: auto.read(AutoApprove::read)?,
             limits: caps.read(ProposalCaps::read)?,

@@ -76,11 +76,12 @@ pub fn create(db: &Db, new: &New<'_>, now: Micros) -> Result<Made, Refusal> {
     let id = new_id();
     let own_key = id.to_string();
     let key = new.dedupe_key.unwrap_or(&own_key);
+    // A template that cannot be read is refused, whoever has its key.
+    let bare = proposal::bare(new.template);
+    missions::check(&bare)?;
     if let Some(made) = by_key(db, key) {
         return Ok(made);
     }
-    let bare = proposal::bare(new.template);
-    missions::check(&bare)?;
     let rules = Rules::in_force(db)?;
     let kinds = proposal::step_kinds(new.template);
     let auto = proposal::auto_approvable(&rules.auto_approve, &kinds, new.risk, new.source);

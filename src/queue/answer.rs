@@ -5,10 +5,11 @@ use crate::db::{self, Db, statements};
 use crate::error::unknown_job;
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
+use agentq_core::state::JobState;
 use pgrx::Uuid;
 use serde_json::json;
 
-statements!("answer.sql": JOB_STATE);
+statements!("answer.sql": JOB_STATE, LOST_LEASE);
 
 /// Somebody has switched the function off: nothing was done.
 pub fn switched_off(switch: &str) -> Jsonb {
@@ -30,16 +31,66 @@ pub fn if_on(work: impl FnOnce(&Rulebook) -> Jsonb) -> Jsonb {
     })
 }
 
+/// Why a caller does not hold a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// This very attempt has acked it.
+    OwnEnd,
+    /// It has finished in another way.
+    Finished,
+    /// Another attempt is under way.
+    GivenOn,
+    /// The attempt has ended, and the job waits for another.
+    Ended,
+    NeverHeld,
+}
+
+impl Lost {
+    /// A stable word, and what to tell people.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Lost::OwnEnd => ("finished", "this attempt has finished the job already; nothing was changed"),
+            Lost::Finished => ("finished", "the job has finished without this owner and token; nothing was changed"),
+            Lost::GivenOn => ("given_on", "the job was given to another attempt; nothing was changed"),
+            Lost::Ended => ("ended", "this attempt has ended, by its lease or by a call; nothing was changed"),
+            Lost::NeverHeld => ("never_held", "this owner and token do not hold the job; nothing was changed"),
+        }
+    }
+}
+
+/// Finds out why this owner and token do not hold a job, and how it stands. None: there is no such job.
+pub fn why_lost(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<(Lost, String)> {
+    let row = db.run(&LOST_LEASE, &[job_id.into(), owner.into(), token.into()]);
+    if row.is_empty() {
+        return None;
+    }
+    let state: String = row.must("state");
+    let is_finished = JobState::parse(&state).is_some_and(JobState::is_finished);
+    let lost = match (is_finished, row.must::<bool>("is_own_end"), row.must::<bool>("was_held")) {
+        (true, true, _) => Lost::OwnEnd,
+        (true, false, _) => Lost::Finished,
+        (false, _, true) if row.must::<bool>("is_held") => Lost::GivenOn,
+        (false, _, true) => Lost::Ended,
+        (false, _, false) => Lost::NeverHeld,
+    };
+    Some((lost, state))
+}
+
 /// What the caller sees when it no longer, or not yet, holds the job. An unknown job is an error.
-pub fn lease_lost(db: &Db, job_id: Uuid) -> Jsonb {
-    let state = state_of(db, job_id).unwrap_or_else(|| unknown_job(job_id));
+pub fn lease_lost(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Jsonb {
+    let (lost, state) = why_lost(db, job_id, owner, token).unwrap_or_else(|| unknown_job(job_id));
+    if lost == Lost::OwnEnd {
+        return already_finished(job_id, &state);
+    }
+    let (why, message) = lost.words();
     Jsonb::from_value(json!({
         "ok": false,
         "code": "lease_lost",
         "job_id": job_id.to_string(),
         "state": state,
-        "message": "this owner and token do not hold the job; nothing was changed",
-        "hint": "Stop working on it: its lease ended, or it was given to another. Claim anew.",
+        "why": why,
+        "message": message,
+        "hint": "Stop working on it, and claim anew.",
     }))
 }
 

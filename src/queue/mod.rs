@@ -35,10 +35,10 @@ pub static ROOM: Room = Room {
     chores: chores::CHORES,
     expiring: &[&EXPIRE_METRIC, &EXPIRE_THROTTLE],
     at_end: &[counting::changes::at_end, storage::marks::at_end, claim::unflushed::at_end],
+    init: redrive::init,
     init_preloaded: || {
         waking::init();
         counting::init();
         storage::marks::init();
     },
-    ..Room::EMPTY
 };

@@ -134,3 +134,40 @@ fn a_cancel_takes_the_items_back_that_nobody_holds() {
     assert_whole(&mut s);
     db.assert_sound();
 }
+
+#[test]
+fn a_list_that_is_not_there_fails_the_step_and_an_empty_one_does_not() {
+    let db = database();
+    let mut s = db.session();
+    let empty = [
+        ("$.find.urls", json!({"urls": []})),
+        ("$.find.urls[*]", json!({"urls": []})),
+        ("lax $.find.urls[*].url", json!({"urls": []})),
+        ("$.find.urls.url", json!({"urls": []})),
+        ("$.find.urls[*] ? (@.stars > 3)", json!({"urls": [{"stars": 1}]})),
+    ];
+    for (path, found) in empty {
+        let mission = start(&mut s, &text(json!(path)), "");
+        done(&mut s, "find", &found);
+        assert_eq!(steps(&mut s, &mission), "find succeeded, read succeeded, sum queued", "{path} in {found}");
+        done(&mut s, "sum", &json!(null));
+    }
+    let missing = [
+        ("$.find.urls", json!({"links": []})),
+        ("$.find.urls[*]", json!({"links": [1]})),
+        ("$.find.urls[*].url", json!({})),
+        ("$.find.urls[2]", json!({"urls": [1]})),
+        ("$.find.urls", json!({"urls": null})),
+        ("$.find.urls", json!(null)),
+    ];
+    for (path, found) in missing {
+        let mission = start(&mut s, &text(json!(path)), "");
+        done(&mut s, "find", &found);
+        assert_eq!(steps(&mut s, &mission), "find succeeded, read failed, sum skipped", "{path} in {found}");
+        let error = s.text(&format!(
+            "SELECT last_error FROM agentq.v_mission_step WHERE mission_id = '{mission}' AND name = 'read'"
+        ));
+        assert!(error.starts_with(&format!("for_each: {path} ")), "{error}");
+    }
+    assert_whole(&mut s);
+}

@@ -40,7 +40,7 @@ fn explain_says_what_each_open_step_waits_for() {
 fn a_mission_is_drawn_with_its_states() {
     let db = database();
     let mut s = db.session();
-    let text = json!({"title": "say \"hi\"", "steps": [{"name": "a", "kind": "k"}, {"name": "b\"]", "kind": "k", "depends_on": ["a"]},
+    let text = json!({"title": "say \"hi\"", "steps": [{"name": "a", "kind": "k", "on_failure": "continue"}, {"name": "b\"]", "kind": "k", "depends_on": ["a"]},
         {"name": "c", "kind": "k", "depends_on": [{"step": "a", "status": "failed"}]}]});
     let mission = start(&mut s, &text, "");
     claim(&mut s, "k");

@@ -195,3 +195,64 @@ fn a_key_starts_one_mission() {
     assert_whole(&mut s);
     db.assert_sound();
 }
+
+#[test]
+fn whoever_holds_a_step_of_a_cancelled_mission_hears_of_it_from_every_call() {
+    let db = database();
+    let mut s = db.session();
+    let text = json!({"steps": [{"name": "a", "kind": "a"},
+        {"name": "sub", "mission": {"steps": [{"name": "x", "kind": "x"}]}}]});
+    let mission = start(&mut s, &text, "");
+    let (a, x) = (id(&claim(&mut s, "a")), id(&claim(&mut s, "x")));
+    expect(&mut s, "cancelling", &format!("fn_mission_cancel('{mission}', 'enough')"));
+    for job in [&a, &x] {
+        for call in [
+            format!("fn_job_heartbeat('{job}', 'bob')"),
+            format!("fn_job_start('{job}', 'bob')"),
+            format!("fn_step_begin('{job}', 'bob', 's')"),
+            format!("fn_step_complete('{job}', 'bob', 's')"),
+            format!("fn_step_begin('{job}', 'bob', 't')"),
+            format!("fn_step_fail('{job}', 'bob', 't', 'no')"),
+            format!("fn_checkpoint_save('{job}', 'bob', '{{}}')"),
+            format!("fn_effect_plan('{job}', 'bob', '[{{\"effect_type\": \"mail\"}}]')"),
+            format!("fn_job_usage('{job}', 'bob', '{{\"usd\": 1}}')"),
+        ] {
+            assert_eq!(s.call(&call)["cancel_requested"], true, "{call}");
+        }
+    }
+    assert_eq!(s.call(&format!("fn_job_heartbeat('{a}', 'bob')"))["cancel_reason"], "enough");
+    // What it plans, it cannot begin.
+    let effect = s.text(&format!("SELECT effect_id FROM agentq.v_effect WHERE job_id = '{a}'"));
+    let answer = s.call(&format!("fn_effect_begin('{effect}', 'bob')"));
+    assert_eq!((&answer["ok"], &answer["code"]), (&json!(false), &json!("cancel_requested")));
+    assert_eq!(s.count("agentq.v_effect WHERE status <> 'planned'"), 0);
+    // A failure is not tried again, and a success counts.
+    expect(&mut s, "cancelled", &format!("fn_job_fail_or_retry('{a}', 'bob', 'stopped')"));
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{x}', 'bob')"));
+    assert_eq!(status(&mut s, &mission), "cancelled");
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_holder_that_was_just_making_a_call_hears_of_the_cancel_from_the_engine() {
+    let db = database();
+    let (mut holder, mut s) = (db.session(), db.session());
+    let mission = start(&mut s, &template(&[("a", &[])]), "");
+    let job = id(&claim(&mut s, "a"));
+    s.call(&format!("fn_effect_plan('{job}', 'bob', '[{{\"effect_type\": \"mail\"}}]')"));
+    let effect = s.text("SELECT effect_id FROM agentq.v_effect");
+    holder.run("BEGIN");
+    holder.call(&format!("fn_job_heartbeat('{job}', 'bob')"));
+    // The cancel does not wait for it.
+    expect(&mut s, "cancelling", &format!("fn_mission_cancel('{mission}')"));
+    holder.run("COMMIT");
+    assert_eq!(holder.call(&format!("fn_effect_begin('{effect}', 'bob')"))["code"], "cancel_requested");
+    assert_eq!(holder.call(&format!("fn_job_heartbeat('{job}', 'bob')"))["cancel_requested"], false);
+    s.call("fn_engine_tick('tend_missions')");
+    let beat = holder.call(&format!("fn_job_heartbeat('{job}', 'bob')"));
+    assert_eq!(
+        (&beat["cancel_requested"], &beat["cancel_reason"]),
+        (&json!(true), &json!("the mission was cancelled"))
+    );
+}

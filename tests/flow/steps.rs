@@ -431,7 +431,7 @@ fn a_replay_takes_over_the_steps_that_it_is_to_keep() {
 }
 
 #[test]
-fn a_redriven_job_goes_on_after_its_steps_if_asked() {
+fn a_redriven_job_goes_on_after_its_steps() {
     let db = database();
     let mut s = db.session();
     let (job, _) = held(&mut s);
@@ -441,8 +441,11 @@ fn a_redriven_job_goes_on_after_its_steps_if_asked() {
     expect(&mut s, "saved", &format!("fn_checkpoint_save('{job}', 'bob', '{{\"n\": 1}}')"));
     expect(&mut s, "dead_letter", &format!("fn_job_move_to_dead_letter('{job}', 'no')"));
     let letter = s.text("SELECT dead_letter_id FROM agentq.job_dead_letter");
-    let call = format!("fn_dead_letter_redrive('{letter}', p_options => '{{\"keep_steps\": true}}')");
-    let again = id(&expect(&mut s, "redriven", &call));
+    // Begun anew, it might pay twice.
+    let anew = format!("fn_dead_letter_redrive('{letter}', p_options => '{{\"keep_steps\": false}}')");
+    let refusal = s.call(&anew);
+    assert_eq!((refusal["code"].clone(), refusal["steps"].clone()), (json!("not_idempotent"), json!(["pay"])));
+    let again = id(&expect(&mut s, "redriven", &format!("fn_dead_letter_redrive('{letter}')")));
     assert_eq!(claimed(&mut s, "bob")["checkpoint"], json!({"n": 1}));
     assert_eq!(begin(&mut s, &again, "a", "")["code"], "done");
     // What nobody knew before, nobody knows now.
@@ -458,6 +461,15 @@ fn a_redriven_job_goes_on_after_its_steps_if_asked() {
     let many =
         s.call(r#"fn_dead_letter_redrive(p_filter => '{}', p_options => '{"keep_steps": true, "again": true}')"#);
     assert_eq!((many["redriven"].clone(), many["refused"].clone()), (json!(0), json!(1)), "{many}");
+    // The letter still knows what must not be done twice.
+    let refusal = s.call(&format!("fn_dead_letter_redrive('{letter}', p_options => '{{\"again\": true}}')"));
+    assert_eq!((refusal["code"].clone(), refusal["steps"].clone()), (json!("not_idempotent"), json!(["pay"])));
+    let many = s.call(r#"fn_dead_letter_redrive(p_filter => '{}', p_options => '{"again": true}')"#);
+    assert_eq!((&many["refused"], &many["jobs"][0]["steps"]), (&json!(1), &json!(["pay"])), "{many}");
+    let many = s.call(
+        r#"fn_dead_letter_redrive(p_filter => '{}', p_options => '{"again": true, "allow_non_idempotent": true}')"#,
+    );
+    assert_eq!(many["redriven"], 1, "{many}");
 }
 
 #[test]
@@ -554,5 +566,32 @@ fn workers_that_are_killed_do_the_work_of_each_step_once() {
     assert_eq!(s.count("ran"), jobs * 4);
     assert_eq!(s.count("(SELECT DISTINCT job, step FROM ran) r"), jobs * 4);
     assert_ne!(s.count("agentq.job_attempt WHERE outcome = 'lease_expired'"), 0, "somebody was killed");
+    db.assert_sound();
+}
+
+#[test]
+fn a_job_that_comes_on_with_every_attempt_is_no_poison() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_job_enqueue('long', p_max_attempts => 50)");
+    let job = id(&claimed(&mut s, "bob"));
+    for number in 0..6 {
+        let name = format!("s{number}");
+        begin(&mut s, &job, &name, "");
+        complete(&mut s, &job, &name, "1");
+        crash(&mut s, &job);
+    }
+    for number in 0..6 {
+        expect(&mut s, "saved", &format!("fn_checkpoint_save('{job}', 'bob', '{{\"n\": {number}}}')"));
+        crash(&mut s, &job);
+    }
+    // Without progress the third silence in a row is one too many; to begin a step is none.
+    for _ in 0..2 {
+        begin(&mut s, &job, "the last", "");
+        let offset: f64 = s.text("SHOW agentq.clock_offset").parse().expect("a number");
+        s.shift_clock(offset as i64 + 400);
+        s.call("fn_job_claim('bob')");
+    }
+    assert_eq!(s.text("SELECT reason FROM agentq.job_dead_letter"), "poison");
     db.assert_sound();
 }

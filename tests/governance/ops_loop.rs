@@ -1,7 +1,7 @@
 //! The whole loop: event, reaction, proposal, gate, approval by policy, mission, steps, events of success
 //! and failure, the end of the mission and of the proposal; with workers killed on the way.
 
-use crate::loops::{approve_all, emit, pattern, policy, tick};
+use crate::loops::{approve_all, emit, pattern, policy, propose, tick};
 use agentq_tests::{
     Cluster, Database, Options, Session, Value, database, eventually, expect, json, sooner_than, text, timed, token,
 };
@@ -175,4 +175,27 @@ fn a_turn_by_hand_answers_in_the_known_shape_and_keeps_to_the_gate() {
     s.run("SELECT agentq.fn_job_enqueue('slow', p_options => jsonb_build_object('finish_by', agentq.fn_clock_now() + interval '10 seconds'))");
     s.shift_clock(11);
     assert_eq!(tick(&mut s)["staleResult"], json!({"recovered": 1}));
+}
+
+#[test]
+fn a_governed_step_may_wait_for_long_and_not_be_held_for_long_without_progress() {
+    let db = database();
+    let mut s = db.session();
+    approve_all(&mut s, &["a"]);
+    let made =
+        propose(&mut s, "auto_approved", "k", "api", &json!({"title": "t", "steps": [{"name": "a", "kind": "a"}]}));
+    // The policy that nobody has set says 30 minutes. It is about those who hold a step.
+    s.shift_clock(40 * 60);
+    s.call("fn_engine_tick()");
+    s.call("fn_ops_tick()");
+    let state = "SELECT state FROM agentq.job_queue WHERE job_kind = 'a'";
+    assert_eq!(s.text(state), "queued", "{made}");
+    s.call("fn_job_claim('w', 'a', 86400)");
+    s.shift_clock(69 * 60);
+    s.call("fn_ops_tick()");
+    assert_eq!(s.text(state), "leased");
+    s.shift_clock(71 * 60);
+    let ticked = s.call("fn_ops_tick()");
+    assert_eq!(s.text(state), "queued", "{ticked}");
+    assert_eq!(s.text("SELECT error_class FROM agentq.job_attempt"), "stalled");
 }

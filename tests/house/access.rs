@@ -74,6 +74,7 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_effect_fail(NONE, 'w', 'no')", work),
         ("fn_effect_get(NONE)", &["worker", "operator", "reader"]),
         ("fn_effect_reconcile(NONE, 'done')", operate),
+        ("fn_effect_skip(NONE, 'it stays')", operate),
         ("fn_effect_compensate(NONE)", operate),
         ("fn_queue_set('more')", operate),
         ("fn_queue_pause('default')", operate),

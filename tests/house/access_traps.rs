@@ -5,7 +5,7 @@ use crate::access::with_levels;
 use crate::filled::{assert_works, fill};
 use crate::security_traps::{arm, arm_temporary};
 use agentq_tests::programs::plain_database;
-use agentq_tests::{Database, Session, database, shared_cluster};
+use agentq_tests::{Database, Session, database, eventually, shared_cluster};
 
 /// Functions and operators of pg_catalog and of agentq, each with a use of it that springs the trap.
 const TRAPS: [(&str, &str, &str); 17] = [
@@ -186,6 +186,7 @@ fn effects(c: &mut Caller) {
     c.call(&format!("fn_effect_fail('{}', 'w', 'no')", effect(1)), "failed");
     c.call(&format!("fn_job_ack('{job}', 'w')"), "succeeded");
     c.call(&format!("fn_effect_reconcile('{}', 'done')", effect(2)), "reconciled");
+    c.call(&format!("fn_effect_skip('{}', 'it stays')", effect(2)), "skipped");
     c.call(&format!("fn_effect_compensate('{job}')"), "compensating");
     let undo = c.call("fn_job_claim('w', 'unbook')", "claimed");
     c.call(&format!("fn_job_ack('{}', 'w')", undo["job_id"].as_str().expect("an id")), "succeeded");
@@ -211,7 +212,7 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call(&format!("fn_job_start('{done}', 'w')"), "started");
     c.call(&format!(r#"fn_job_heartbeat('{done}', 'w', 60, '{{"page": 1}}')"#), "extended");
     c.call(&format!("fn_job_ack('{done}', 'w', '{{}}')"), "succeeded");
-    c.call(&format!("fn_job_ack('{done}', 'w')"), "lease_lost");
+    c.call(&format!("fn_job_ack('{done}', 'w')"), "already_finished");
     let batch =
         c.call(r#"fn_job_enqueue_batch('[{"job_kind": "b", "idempotency_key": "b"}, {"job_kind": "b"}]')"#, "enqueued");
     assert_eq!(batch["created"], 2);
@@ -292,8 +293,10 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     for view in ["v_mission", "v_mission_step", "v_action_run"] {
         c.s.run(&format!("SELECT * FROM agentq.{view}"));
     }
-    let late = r#"fn_job_enqueue('late', p_options => '{"start_by": "2020-01-01", "external_effects": true}')"#;
-    c.call(late, "enqueued");
+    let soon = db.session().text("SELECT now() + interval '1 s'");
+    let late = format!(r#"fn_job_enqueue('late', p_options => '{{"start_by": "{soon}", "external_effects": true}}')"#);
+    c.call(&late, "enqueued");
+    eventually("its time has passed", || db.session().text(&format!("SELECT now() > '{soon}'")) == "t");
     c.call("fn_job_claim('w', 'late')", "empty");
     let back = c.hold("back");
     c.call(&format!("fn_job_release('{back}', 'w')"), "released");

@@ -96,7 +96,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("reconcile_done", &["parked"], "fn_job_reconcile('{job}', 'done')"),
     op("reconcile_retry", &["parked"], "fn_job_reconcile('{job}', 'retry')"),
     op("replay", FINISHED, "fn_job_replay('{job}')"),
-    op("redrive", &["dead"], "fn_dead_letter_redrive('{letter}')"),
+    op("redrive", &["dead"], r#"fn_dead_letter_redrive('{letter}', p_options => '{"allow_non_idempotent": true}')"#),
     op("triage", &["dead"], "fn_dead_letter_triage('{letter}', 'acknowledged')"),
     op("letter_purge", &["dead"], "fn_dead_letter_purge('0 seconds', '{}')"),
     op("purge", FINISHED, "fn_job_purge('0 seconds')"),

@@ -1,5 +1,7 @@
 -- What the schedules need beside agentq: starting states, what became of a job, and a clean slate.
 CREATE SCHEMA iso;
+-- The setup lives before the installation: nobody has switched the queue on since, which would give holders more time.
+UPDATE agentq.config SET updated_at = updated_at - interval '1 day' WHERE key = 'queue.job_substrate.enabled';
 
 -- Puts one job into a state. The setup lives an hour ago, so that leases may have run out and jobs have become due.
 CREATE FUNCTION iso.start(p_number text, p_state text) RETURNS text LANGUAGE plpgsql AS $$

@@ -266,7 +266,8 @@ fn an_ack_batch_takes_ids_and_objects_and_answers_for_each() {
     assert_eq!(answer["jobs"].as_array().map(Vec::len), Some(7));
     for job in answer["jobs"].as_array().expect("jobs") {
         let acked = (0..3).any(|n| mine[n]["job_id"] == job["job_id"]);
-        assert_eq!(job["code"], if acked { "succeeded" } else { "lease_lost" }, "{job}");
+        let lost = if job["job_id"] == nobodys { "unknown_job" } else { "lease_lost" };
+        assert_eq!(job["code"], if acked { "succeeded" } else { lost }, "{job}");
     }
     assert_eq!(s.count("agentq.job_queue WHERE state = 'succeeded'"), 3);
     assert_eq!(s.count("agentq.job_queue WHERE state = 'leased'"), 2);
@@ -388,4 +389,32 @@ fn a_batch_claim_hands_out_the_list_that_acks_it() {
         "must be true or false, not \"yes\"",
     );
     db.assert_sound();
+}
+
+#[test]
+fn a_batch_of_which_nothing_was_enqueued_says_so() {
+    let db = database();
+    let mut s = db.session();
+    let mut came_to = |jobs: &str| {
+        let answer = s.call(&format!("fn_job_enqueue_batch('{jobs}')"));
+        (answer["ok"] == true, answer["code"].as_str().unwrap_or_default().to_owned(), answer)
+    };
+    let (ok, code, _) = came_to(r#"[{"job_kind": "a", "idempotency_key": "k"}]"#);
+    assert_eq!((ok, code.as_str()), (true, "enqueued"));
+    let (ok, code, _) = came_to(r#"[{"job_kind": "a", "idempotency_key": "k"}]"#);
+    assert_eq!((ok, code.as_str()), (true, "duplicate"));
+    let (ok, code, _) = came_to(r#"[{"job_kind": ""}]"#);
+    assert_eq!((ok, code.as_str()), (false, "refused"));
+    came_to(r#"[{"job_kind": "b"}]"#);
+    s.call("fn_limit_set('kind:b', '{\"max_pending\": 1}')");
+    let mut came_to = |jobs: &str| s.call(&format!("fn_job_enqueue_batch('{jobs}')"));
+    let answer = came_to(r#"[{"job_kind": "b"}]"#);
+    assert_eq!((&answer["ok"], &answer["code"]), (&json!(false), &json!("deferred")), "{answer}");
+    assert_eq!((&answer["deferred"], &answer["refused"]), (&json!(1), &json!(0)), "{answer}");
+    let job = &answer["jobs"][0];
+    assert_eq!((&job["code"], &job["retry_after_seconds"]), (&json!("deferred"), &json!(300)), "{answer}");
+    let answer = came_to(r#"[{"job_kind": "b"}, {"job_kind": ""}]"#);
+    assert_eq!((&answer["code"], &answer["deferred"], &answer["refused"]), (&json!("refused"), &json!(1), &json!(1)));
+    let answer = came_to(r#"[{"job_kind": "b"}, {"job_kind": "c"}]"#);
+    assert_eq!((&answer["ok"], &answer["code"], &answer["created"]), (&json!(true), &json!("enqueued"), &json!(1)));
 }

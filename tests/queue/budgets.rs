@@ -67,7 +67,7 @@ fn what_is_reserved_is_settled_with_the_real_use() {
     assert_eq!(s.count("agentq_internal.budget_spent"), 0);
     assert_eq!(state(&mut s, "usd"), "2.15 0.4 -1.55");
     assert_counted(&mut s);
-    expect(&mut s, "lease_lost", &format!("fn_job_usage('{}', 'bob', '{{\"usd\": 2}}')", jobs[2]));
+    expect(&mut s, "already_finished", &format!("fn_job_usage('{}', 'bob', '{{\"usd\": 2}}')", jobs[2]));
     db.assert_sound();
 }
 

@@ -55,7 +55,7 @@ fn a_second_ack_is_told_that_the_job_is_done_and_changes_nothing() {
         format!("fn_job_release('{job}', 'bob')"),
         format!("fn_job_heartbeat('{job}', 'bob')"),
     ] {
-        assert_eq!(expect(&mut s, "lease_lost", &call)["state"], "succeeded");
+        assert_eq!(expect(&mut s, "already_finished", &call)["state"], "succeeded");
     }
     assert_eq!(everything(&mut s), before);
 }

@@ -103,7 +103,9 @@ fn every_gate_in_the_way_of_a_claim_is_named() {
     assert_eq!(s.call("fn_job_claim('bob', 'u')")["code"], "empty");
     assert_eq!(gate(&mut s, &unknown)["gate"], "parked");
     s.shift_clock(0);
-    let late = id(&s.call("fn_job_enqueue('d', p_options => '{\"start_by\": \"2020-01-01\"}')"));
+    let soon = "fn_job_enqueue('d', p_options => jsonb_build_object('start_by', now() + interval '1 minute'))";
+    let late = id(&s.call(soon));
+    s.shift_clock(90);
     assert_eq!(gate(&mut s, &late)["gate"], "deadline");
     let sql = "SELECT agentq.fn_job_explain('00000000-0000-4000-8000-000000000001')";
     refused(&mut s, sql, "P0002", "there is no job", "purged");
@@ -232,7 +234,7 @@ fn work_is_let_in_up_to_a_bound() {
     // One that is there already is told of all the same.
     expect(&mut s, "duplicate", "fn_job_enqueue('x', 'key')");
     let batch = s.call("fn_job_enqueue_batch('[{\"job_kind\": \"x\"}]')");
-    assert_eq!((batch["created"].clone(), batch["refused"].clone()), (json!(0), json!(1)));
+    assert_eq!((batch["created"].clone(), batch["deferred"].clone()), (json!(0), json!(1)));
     assert_eq!(s.count("agentq_internal.job"), 3);
     // What was claimed does not wait any more, as a new session sees at once.
     claimed(&mut s, "bob");
@@ -240,4 +242,29 @@ fn work_is_let_in_up_to_a_bound() {
     s.call("fn_config_set('queue.job_substrate.enabled', 'false')");
     assert_eq!(check(&mut s, plain)["verdict"], "refuse");
     refused(&mut s, "SELECT agentq.fn_admission_check('{}')", "22023", "job_kind", "");
+}
+
+#[test]
+fn nobody_is_refused_for_jobs_that_are_not_there() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_limit_set('kind:a', '{\"max_pending\": 5}')");
+    s.run("BEGIN");
+    for _ in 0..5 {
+        s.enqueue("a");
+    }
+    assert_eq!(s.call("fn_job_enqueue('a')")["code"], "deferred", "they are there for this transaction");
+    s.run("ROLLBACK");
+    for _ in 0..4 {
+        // Enqueued, claimed and acked at once, by one session: nothing waits.
+        for _ in 0..5 {
+            s.enqueue("a");
+        }
+        assert_eq!(s.call("fn_job_enqueue('a')")["code"], "deferred");
+        for _ in 0..5 {
+            let job = id(&s.call("fn_job_claim('w', 'a')"));
+            s.call(&format!("fn_job_ack('{job}', 'w')"));
+        }
+    }
+    db.assert_sound();
 }

@@ -407,7 +407,7 @@ fn switching_the_queue_off_costs_nobody_a_job() {
     s.call("fn_engine_tick('reap_leases')");
     assert_eq!(s.state(&id(&once)), "dead_letter");
     assert_eq!(s.state(&id(&slow)), "leased", "its queue gives it a minute");
-    s.shift_clock(1_400);
+    s.shift_clock(1_061);
     s.call("fn_engine_tick('reap_leases')");
     assert_eq!(s.state(&id(&slow)), "dead_letter");
     db.assert_sound();
@@ -427,5 +427,61 @@ fn a_heartbeat_extends_by_the_length_that_was_claimed() {
     assert_eq!(left(&mut s), "7");
     s.call(&format!("fn_job_heartbeat('{}', 'w', 30)", id(&held)));
     assert_eq!(left(&mut s), "30");
+    db.assert_sound();
+}
+
+#[test]
+fn a_holder_that_makes_no_progress_loses_the_job_though_it_extends_its_lease() {
+    let db = database();
+    let mut s = db.session();
+    let job = id(&s.call(r#"fn_job_enqueue('a', p_options => '{"stall_seconds": 60}')"#));
+    // However long it waits for a worker.
+    s.shift_clock(10_000);
+    s.call("fn_engine_tick()");
+    assert_eq!(s.state(&job), "queued");
+    expect(&mut s, "claimed", "fn_job_claim('w', p_lease_seconds => 3600)");
+    s.shift_clock(10_050);
+    expect(&mut s, "saved", &format!("fn_checkpoint_save('{job}', 'w', '{{\"page\": 1}}')"));
+    s.shift_clock(10_100);
+    s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(s.state(&job), "leased", "it has come on 50 s ago");
+    s.call(&format!("fn_job_heartbeat('{job}', 'w')"));
+    s.shift_clock(10_111);
+    s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(s.state(&job), "queued");
+    let attempt = "SELECT concat_ws(' ', outcome, error_class, error) FROM agentq.job_attempt";
+    assert_eq!(s.text(attempt), "lease_expired stalled stalled: w made no progress for 60 s");
+    assert_eq!(s.call(&format!("fn_job_ack('{job}', 'w')"))["code"], "lease_lost");
+    let refusal = "SELECT agentq.fn_job_enqueue('a', p_options => '{\"stall_seconds\": 0}')";
+    assert_eq!(s.fails(refusal).code, "22023");
+    db.assert_sound();
+}
+
+#[test]
+fn whoever_does_not_hold_a_job_is_told_why() {
+    let db = database();
+    let mut s = db.session();
+    let job = s.enqueue("a");
+    let mut why = |call: &str| {
+        let answer = s.call(call);
+        (text(&answer, "code"), answer["why"].as_str().map(str::to_owned))
+    };
+    let lost = |why: &str| ("lease_lost".to_owned(), Some(why.to_owned()));
+    let ack = |owner: &str| format!("fn_job_ack('{job}', '{owner}')");
+    assert_eq!(why(&ack("ann")), lost("never_held"));
+    why("fn_job_claim('ann', 'a')");
+    why(&format!("fn_job_release('{job}', 'ann')"));
+    assert_eq!(why(&format!("fn_job_heartbeat('{job}', 'ann')")), lost("ended"));
+    why("fn_job_claim('bob', 'a')");
+    assert_eq!(why(&ack("ann")), lost("given_on"));
+    assert_eq!(why(&ack("eve")), lost("never_held"));
+    assert_eq!(why(&ack("bob")).0, "succeeded");
+    // The answer was lost, and bob says it again.
+    assert_eq!(why(&ack("bob")), ("already_finished".to_owned(), None));
+    assert_eq!(why(&ack("ann")), lost("finished"));
+    let batch = s.call(&format!("fn_job_ack_batch('bob', '[\"{job}\", \"00000000-0000-4000-8000-000000000001\"]')"));
+    let codes: Vec<&str> = batch["jobs"].as_array().unwrap().iter().map(|job| job["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["unknown_job", "already_finished"]);
+    assert_eq!((&batch["acked"], &batch["lease_lost"]), (&json!(0), &json!(2)));
     db.assert_sound();
 }

@@ -82,11 +82,13 @@ fn what_stands_behind_can_be_changed_cancelled_and_miss_its_deadline() {
     let mut s = db.session();
     let head = enqueue(&mut s, "a", "");
     let jobs: Vec<String> = (0..4).map(|_| enqueue(&mut s, "a", "")).collect();
-    let options = "'{\"ordering_key\": \"a\", \"start_by\": \"2020-01-01\"}'";
+    let options = "jsonb_build_object('ordering_key', 'a', 'start_by', now() + interval '1 s')";
     let late = id(&s.call(&format!("fn_job_enqueue('x', p_options => {options})")));
     expect(&mut s, "changed", &format!("fn_job_change('{}', '{{\"priority\": 1}}')", jobs[2]));
     expect(&mut s, "cancelled", &format!("fn_job_cancel('{}')", jobs[0]));
+    s.shift_clock(5);
     s.call("fn_engine_tick('enforce_deadlines')");
+    s.shift_clock(0);
     assert_eq!(s.state(&late), "dead_letter");
     db.assert_sound();
     // The head itself may be cancelled before it runs: the most urgent is next, then the oldest.
@@ -235,7 +237,7 @@ fn nobody_but_the_holder_waits_for_a_producer() {
     // Two heads that the server itself would end: one out of attempts, one out of time.
     let silent = enqueue(&mut s, "a", ", p_max_attempts => 1");
     expect(&mut s, "claimed", "fn_job_claim('bob', 'x', 1)");
-    let options = "'{\"ordering_key\": \"b\", \"start_by\": \"2020-01-01\"}'";
+    let options = "jsonb_build_object('ordering_key', 'b', 'start_by', now() + interval '1 s')";
     let late = id(&s.call(&format!("fn_job_enqueue('x', p_options => {options})")));
     open.run("BEGIN");
     let behind = [enqueue(&mut open, "a", ""), enqueue(&mut open, "b", "")];

@@ -92,7 +92,7 @@ fn bounds_on_what_may_wait_hold_for_each_of_them() {
     let mut s = db.session();
     s.call(r#"fn_limit_set('kind:a', '{"max_pending": 3}')"#);
     let answer = enqueue(&mut s, "a", &json!([{}, {}, {}, {}, {}]), &json!({}));
-    assert_eq!((answer["created"].clone(), answer["refused"].clone()), (json!(3), json!(2)));
+    assert_eq!((answer["created"].clone(), answer["deferred"].clone()), (json!(3), json!(2)));
     assert!(text(&answer["jobs"][4], "reason").contains("kind:a"));
     db.assert_sound();
 }

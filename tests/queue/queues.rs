@@ -73,9 +73,10 @@ fn a_heartbeat_without_a_length_extends_by_the_default_of_the_queue() {
     let mut s = db.session();
     s.call("fn_queue_set('mail', '{\"lease_seconds\": 7000}')");
     let job = enqueue_in(&mut s, "mail");
-    s.call("fn_job_claim('bob', NULL, 1, '{\"queues\": [\"mail\"]}')");
+    s.call("fn_job_claim('bob', p_options => '{\"queues\": [\"mail\"]}')");
+    s.shift_clock(5);
     expect(&mut s, "extended", &format!("fn_job_heartbeat('{job}', 'bob')"));
-    let long = "SELECT lease_until - picked_at >= interval '7000 s' FROM agentq.job_queue";
+    let long = "SELECT lease_until - picked_at >= interval '7005 s' FROM agentq.job_queue";
     assert_eq!(s.text(long), "t");
 }
 

@@ -79,7 +79,8 @@ fn a_redriven_job_is_like_the_first_with_new_attempts_and_a_lineage() {
     expect(&mut s, "claimed", claim);
     let answer = s.call(&format!("fn_job_fail_or_retry('{job}', 'bob', 'boom', 'validation_error')"));
     let letter = text(&answer, "dead_letter_id");
-    let redrive = format!("fn_dead_letter_redrive('{letter}')");
+    let allowed = "p_options => '{\"allow_non_idempotent\": true}'";
+    let redrive = format!("fn_dead_letter_redrive('{letter}', {allowed})");
     let answer = expect(&mut s, "redriven", &redrive);
     assert_eq!(answer["replay_of"], json!(job));
     let again = id(&answer);
@@ -93,7 +94,7 @@ fn a_redriven_job_is_like_the_first_with_new_attempts_and_a_lineage() {
     assert_eq!(found["external_effects"], json!(true));
     let row =
         s.text("SELECT concat_ws(' ', triage_status, resolution_status, redriven_as) FROM agentq.job_dead_letter");
-    assert_eq!(row, format!("manual_replay resolved {again}"));
+    assert_eq!(row, format!("manual_replay investigating {again}"));
     // Once, unless told.
     let answer = s.call(&redrive);
     assert_eq!(
@@ -101,7 +102,7 @@ fn a_redriven_job_is_like_the_first_with_new_attempts_and_a_lineage() {
         (json!("already_redriven"), json!(false), again.clone())
     );
     // Its key is in use while the new one runs.
-    let once_more = format!("fn_dead_letter_redrive('{letter}', p_options => '{{\"again\": true}}')");
+    let once_more = redrive.replace("true}", "true, \"again\": true}");
     assert_eq!(s.call(&once_more)["code"], "duplicate");
     expect(&mut s, "claimed", claim);
     expect(&mut s, "succeeded", &format!("fn_job_ack('{again}', 'bob')"));
@@ -235,7 +236,9 @@ fn letters_that_are_settled_are_purged_and_others_only_by_name() {
         "fn_dead_letter_triage('{}', 'pending', p_resolution => '{{\"status\": \"abandoned\"}}')",
         letters[1]
     ));
-    s.call(&format!("fn_dead_letter_redrive('{}')", letters[2]));
+    let again = id(&s.call(&format!("fn_dead_letter_redrive('{}')", letters[2])));
+    claimed(&mut s, "w");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{again}', 'w')"));
     assert_eq!(expect(&mut s, "purged", "fn_dead_letter_purge('1 day')")["purged"], json!(0));
     s.shift_clock(90_000);
     let answer = expect(&mut s, "purged", "fn_dead_letter_purge('1 day', p_limit => 2)");
@@ -296,4 +299,71 @@ fn a_purge_does_not_wait_for_a_replay() {
     assert_eq!(expect(&mut b, "purged", "fn_job_purge('0 s')")["purged"], json!(0));
     a.run("COMMIT");
     assert_eq!(expect(&mut b, "purged", "fn_job_purge('0 s')")["purged"], json!(1));
+}
+
+/// How people see each letter: whose job it is, and how far it has come.
+fn letters(s: &mut Session) -> Vec<String> {
+    s.texts(
+        "SELECT concat_ws(' ', resolution_status, resolved_at IS NOT NULL) FROM agentq.job_dead_letter ORDER BY job_id",
+    )
+}
+
+#[test]
+fn a_letter_is_resolved_when_the_job_that_was_made_of_it_ends_well() {
+    let db = database();
+    let mut s = db.session();
+    let first = s.enqueue("a");
+    expect(&mut s, "dead_letter", &format!("fn_job_move_to_dead_letter('{first}', 'no')"));
+    let letter = s.text("SELECT dead_letter_id FROM agentq.job_dead_letter");
+    let second = id(&expect(&mut s, "redriven", &format!("fn_dead_letter_redrive('{letter}')")));
+    assert_eq!(letters(&mut s), ["investigating f"]);
+    assert_eq!(s.call("fn_dead_letter_purge('0 seconds')")["purged"], 0, "nobody knows yet how it ends");
+    // It dies, too: both letters are to be looked at.
+    expect(&mut s, "dead_letter", &format!("fn_job_move_to_dead_letter('{second}', 'no')"));
+    assert_eq!(letters(&mut s), ["pending f", "pending f"]);
+    // A replay of the second is another run of it; a cancel is no good end either.
+    let third = id(&expect(&mut s, "replayed", &format!("fn_job_replay('{second}')")));
+    assert_eq!(letters(&mut s), ["pending f", "investigating f"]);
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{third}')"));
+    assert_eq!(letters(&mut s), ["pending f", "pending f"]);
+    let fourth = id(&expect(&mut s, "replayed", &format!("fn_job_replay('{second}')")));
+    claimed(&mut s, "w");
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{fourth}', 'w')"));
+    assert_eq!(letters(&mut s), ["resolved t", "resolved t"], "the work of both is done");
+    db.assert_sound();
+}
+
+#[test]
+fn what_people_have_decided_about_a_letter_outlasts_the_end_of_its_job() {
+    let db = database();
+    let mut s = db.session();
+    let first = s.enqueue("a");
+    expect(&mut s, "dead_letter", &format!("fn_job_move_to_dead_letter('{first}', 'no')"));
+    let letter = s.text("SELECT dead_letter_id FROM agentq.job_dead_letter");
+    let second = id(&expect(&mut s, "redriven", &format!("fn_dead_letter_redrive('{letter}')")));
+    s.call(&format!("fn_dead_letter_triage('{letter}', 'closed', p_resolution => '{{\"status\": \"abandoned\"}}')"));
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{second}')"));
+    assert_eq!(letters(&mut s), ["abandoned t"]);
+}
+
+#[test]
+fn a_redrive_refuses_a_job_with_effects_unless_somebody_allows_it() {
+    let db = database();
+    let mut s = db.session();
+    let job = id(&s.call(r#"fn_job_enqueue('charge', p_options => '{"external_effects": true}')"#));
+    // Its holder falls silent, and nobody knows whether it has charged.
+    s.call("fn_job_claim('w', 'charge', 10)");
+    s.shift_clock(11);
+    s.call("fn_engine_tick('reap_leases')");
+    expect(&mut s, "dead_letter", &format!("fn_job_move_to_dead_letter('{job}', 'nobody knows')"));
+    let letter = s.text("SELECT dead_letter_id FROM agentq.job_dead_letter");
+    let refusal = s.call(&format!("fn_dead_letter_redrive('{letter}')"));
+    assert_eq!((&refusal["code"], &refusal["steps"]), (&json!("not_idempotent"), &json!(["the job as a whole"])));
+    let many = s.call("fn_dead_letter_redrive(p_filter => '{}')");
+    assert_eq!((&many["redriven"], &many["refused"]), (&json!(0), &json!(1)), "{many}");
+    s.call("fn_job_purge('0 days')");
+    assert_eq!(s.call(&format!("fn_dead_letter_redrive('{letter}')"))["code"], "not_idempotent");
+    let allowed = format!("fn_dead_letter_redrive('{letter}', p_options => '{{\"allow_non_idempotent\": true}}')");
+    expect(&mut s, "redriven", &allowed);
+    db.assert_sound();
 }

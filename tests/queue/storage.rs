@@ -240,7 +240,7 @@ fn a_claim_and_an_ack_see_what_their_own_transaction_did() {
         assert_eq!(s.claim("bob")["code"], "empty", "{isolation}");
         let ack = format!("fn_job_ack('{job}', 'bob', p_lease_token => '{}')", token(&found));
         expect(&mut s, "succeeded", &ack);
-        expect(&mut s, "lease_lost", &ack);
+        expect(&mut s, "already_finished", &ack);
         s.run("COMMIT");
         assert_eq!(s.state(&job), "succeeded", "{isolation}");
     }

@@ -178,7 +178,7 @@ fn of_two_acks_of_the_same_lease_one_wins() {
         first.run("COMMIT");
         waiting.join().expect("it answers")
     });
-    assert_eq!((second["code"].clone(), second["state"].clone()), (json!("lease_lost"), json!("succeeded")));
+    assert_eq!((second["code"].clone(), second["state"].clone()), (json!("already_finished"), json!("succeeded")));
     assert_eq!(first.count("agentq.job_attempt"), 1);
     db.assert_sound();
 }

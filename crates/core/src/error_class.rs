@@ -21,8 +21,9 @@ const fn never(name: &'static str, aliases: &'static [&'static str], about: &'st
 
 pub const LEASE_EXPIRED: &str = "lease_expired";
 pub const EXECUTOR_STALE: &str = "executor_stale";
+pub const STALLED: &str = "stalled";
 /// Classes that agentq itself gives to an attempt whose worker fell silent.
-pub const SILENT: [&str; 3] = [LEASE_EXPIRED, EXECUTOR_STALE, WORKER_DIED];
+pub const SILENT: [&str; 4] = [LEASE_EXPIRED, EXECUTOR_STALE, STALLED, WORKER_DIED];
 pub const WORKER_DIED: &str = "worker_died";
 pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 pub const POISON: &str = "poison_task";
@@ -40,6 +41,7 @@ pub const CLASSES: &[ErrorClass] = &[
     again("agent_failed", &[], "An agent gave up; another try may go better."),
     again(LEASE_EXPIRED, &[], "The worker fell silent and its lease ran out."),
     again(EXECUTOR_STALE, &[], "The executor that held the job has fallen silent."),
+    again(STALLED, &[], "The worker held the job and made no progress."),
     again(WORKER_DIED, &[], "The worker ended while it ran the job."),
     again("handler_error", &[], "A SQL handler raised an error."),
     again(UNKNOWN, &["unknown"], "Nobody said what kind of error it was."),

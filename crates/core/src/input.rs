@@ -20,6 +20,8 @@ pub const PRIORITY_HINT: &str = "A smaller number runs first; 0 is the most urge
 pub const ATTEMPTS: RangeInclusive<i32> = 1..=i32::MAX;
 pub const ATTEMPTS_HINT: &str = "1 means no retry: the first failure ends in the dead letters.";
 pub const LEASES: RangeInclusive<i32> = 1..=LONGEST_LEASE_SECONDS;
+/// How long a holder may make no progress, in seconds: up to a year.
+pub const STALLS: std::ops::RangeInclusive<i32> = 1..=31_536_000;
 pub const LEASE_HINT: &str =
     "Take a lease of minutes and extend it with agentq.fn_job_heartbeat while the work goes on.";
 pub const KEEP_HINT: &str =

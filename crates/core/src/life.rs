@@ -61,6 +61,8 @@ pub struct Job {
     /// The keys by which limits count it, whoever claims it.
     pub keys: Vec<String>,
     pub lease: Option<Lease>,
+    /// Owner and token of the attempt that acked it.
+    pub acked_by: Option<(String, String)>,
     /// The last attempts, as many as have ended with a silent worker.
     pub silent_in_a_row: i64,
     pub letter: Option<Letter>,
@@ -80,6 +82,7 @@ impl Job {
             due,
             keys,
             lease: None,
+            acked_by: None,
             silent_in_a_row: 0,
             letter: None,
             replay_of: None,
@@ -167,9 +170,13 @@ impl Queue {
         self.jobs.get_mut(id).unwrap_or_else(|| panic!("the model has no job {id}"))
     }
 
-    fn held_by(&mut self, id: &str, holder: Holder<'_>) -> Option<&mut Job> {
+    /// The job, if this holder has it, or else what it is told.
+    fn held_by(&mut self, id: &str, holder: Holder<'_>) -> Result<&mut Job, &'static str> {
         let fits = |lease: &Lease| lease.owner == holder.owner && lease.token == holder.token;
-        Some(self.job(id)).filter(|job| job.lease.as_ref().is_some_and(fits))
+        let job = self.job(id);
+        let acked = job.acked_by.as_ref().is_some_and(|(owner, token)| owner == holder.owner && token == holder.token);
+        let told = if acked { ALREADY_FINISHED } else { LEASE_LOST };
+        Some(job).filter(|job| job.lease.as_ref().is_some_and(fits)).ok_or(told)
     }
 
     /// Jobs that hold a slot of this key.
@@ -217,7 +224,10 @@ impl Queue {
     }
 
     pub fn start(&mut self, id: &str, holder: Holder<'_>) -> &'static str {
-        let Some(job) = self.held_by(id, holder) else { return LEASE_LOST };
+        let job = match self.held_by(id, holder) {
+            Ok(job) => job,
+            Err(told) => return told,
+        };
         if job.state == JobState::Leased {
             job.go_to(JobState::InProgress);
         }
@@ -226,20 +236,32 @@ impl Queue {
 
     /// A heartbeat. It never shortens a lease.
     pub fn extend(&mut self, id: &str, holder: Holder<'_>, seconds: i64, now: i64) -> &'static str {
-        let lease = self.held_by(id, holder).and_then(|job| job.lease.as_mut());
-        let Some(lease) = lease else { return LEASE_LOST };
-        lease.until = lease.until.max(now + seconds);
-        "extended"
+        match self.held_by(id, holder) {
+            Err(told) => told,
+            Ok(job) => {
+                job.lease.iter_mut().for_each(|lease| lease.until = lease.until.max(now + seconds));
+                "extended"
+            }
+        }
     }
 
     /// Also when a cancel was requested: the work is done.
     pub fn ack(&mut self, id: &str, holder: Holder<'_>) -> &'static str {
-        self.held_by(id, holder).map_or(LEASE_LOST, |job| job.go_to(JobState::Succeeded))
+        match self.held_by(id, holder) {
+            Err(told) => told,
+            Ok(job) => {
+                job.acked_by = Some((holder.owner.to_owned(), holder.token.to_owned()));
+                job.go_to(JobState::Succeeded)
+            }
+        }
     }
 
     pub fn fail(&mut self, id: &str, holder: Holder<'_>, failed: Failed<'_>, now: i64) -> &'static str {
         let policy = self.terms.policy.clone();
-        let Some(job) = self.held_by(id, holder) else { return LEASE_LOST };
+        let job = match self.held_by(id, holder) {
+            Ok(job) => job,
+            Err(told) => return told,
+        };
         job.attempts += 1;
         job.silent_in_a_row = 0;
         let after = after(&failure(job, failed), &policy);
@@ -251,7 +273,10 @@ impl Queue {
 
     /// Costs no attempt, and the job keeps its place.
     pub fn release(&mut self, id: &str, holder: Holder<'_>) -> &'static str {
-        let Some(job) = self.held_by(id, holder) else { return LEASE_LOST };
+        let job = match self.held_by(id, holder) {
+            Ok(job) => job,
+            Err(told) => return told,
+        };
         job.silent_in_a_row = 0;
         if job.cancel_requested() {
             return job.go_to(JobState::Cancelled);

@@ -176,8 +176,8 @@ impl Hook {
 pub struct WorkerPolicy {
     pub lease_minutes: f64,
     pub max_retries: i64,
-    /// None: the default, which workers may read and nothing enforces.
-    pub stale_minutes: Option<f64>,
+    /// How long a worker may hold a step without progress.
+    pub stale_minutes: f64,
 }
 
 impl WorkerPolicy {
@@ -187,7 +187,7 @@ impl WorkerPolicy {
         Ok(WorkerPolicy {
             lease_minutes: at.member("lease_minutes").number(0.02..=1440.0)?.unwrap_or(5.0),
             max_retries: at.member("max_retries").whole(0..=999)?.unwrap_or(3),
-            stale_minutes: at.member("stale_minutes").number(0.02..=525_600.0)?,
+            stale_minutes: at.member("stale_minutes").number(0.02..=525_600.0)?.unwrap_or(30.0),
         })
     }
 }

@@ -96,9 +96,7 @@ pub fn mission_template(template: &Value, policy: &WorkerPolicy) -> Value {
         if let Some(retry) = retry.as_object_mut() {
             retry.entry("max_attempts").or_insert_with(|| json!(policy.max_retries + 1));
         }
-        if let Some(minutes) = policy.stale_minutes {
-            step.entry("timeout_seconds").or_insert_with(|| json!((minutes * 60.0).ceil() as i64));
-        }
+        step.entry("stall_seconds").or_insert_with(|| json!((policy.stale_minutes * 60.0).ceil() as i64));
     }
     template
 }
@@ -287,14 +285,14 @@ mod tests {
         assert_eq!(
             mission_template(&template, &policy),
             json!({"title": "t", "steps": [
-                {"kind": "a", "retry": {"max_attempts": 3}, "timeout_seconds": 90},
-                {"kind": "b", "retry": {"max_attempts": 9}, "timeout_seconds": 5},
-                {"mission": {"steps": [{"kind": "c", "retry": {"max_attempts": 3}, "timeout_seconds": 90}]}}]})
+                {"kind": "a", "retry": {"max_attempts": 3}, "stall_seconds": 90},
+                {"kind": "b", "retry": {"max_attempts": 9}, "timeout_seconds": 5, "stall_seconds": 90},
+                {"mission": {"steps": [{"kind": "c", "retry": {"max_attempts": 3}, "stall_seconds": 90}]}}]})
         );
         let default = WorkerPolicy::read(document(&json!({}))).unwrap();
         assert_eq!(
             mission_template(&json!({"steps": [{"kind": "a"}]}), &default),
-            json!({"steps": [{"kind": "a", "retry": {"max_attempts": 4}}]})
+            json!({"steps": [{"kind": "a", "retry": {"max_attempts": 4}, "stall_seconds": 1800}]})
         );
     }
 

@@ -147,7 +147,7 @@ impl Turn {
             Fate::Duplicate(id) => {
                 Err(Refusal::new(format!("its key is held by job {id}"), "Wait until that has ended."))
             }
-            Fate::Refused(refusal) => Err(refusal),
+            Fate::Refused(turned_away) => Err(turned_away.refusal),
         }
     }
 }
@@ -163,12 +163,25 @@ fn halt(db: &Db, chain_id: Uuid, effect_id: Uuid, compensation: &str, error: &st
 fn end(db: &Db, chain_id: Uuid, status: ChainStatus, error: Option<&str>, more: Value, now: Micros) {
     let row = db.run(&CHAIN_END, &[chain_id.into(), status.name().into(), error.into(), timestamp(now).into()]);
     let (pgrx::JsonB(mut told), mission): (pgrx::JsonB, Option<Uuid>) = (row.must("told"), row.get("mission_id"));
+    let (done, all, unknown) = (&told["compensated"], &told["effects"], told["unknown"].as_i64().unwrap_or_default());
+    // What stands though it was to be undone.
+    let stands = match error {
+        Some(error) => Some(format!("its compensation halted after {done} of {all} effects: {error}")),
+        None if unknown > 0 => Some(left_alone(unknown)),
+        None => None,
+    };
     if let (Some(told), Value::Object(more)) = (told.as_object_mut(), more) {
         told.extend(more);
     }
     let kind = if status == ChainStatus::Halted { "compensation.halted" } else { "compensation.completed" };
     audit(db, kind, &chain_id.to_string(), told, now);
     if let Some(mission_id) = mission {
-        missions::compensated(db, mission_id, status.name(), now);
+        missions::compensated(db, mission_id, stands.as_deref(), now);
     }
+}
+
+/// What is said of effects that nobody undoes, because they may not have happened.
+pub fn left_alone(unknown: i64) -> String {
+    let effects = if unknown == 1 { "effect is" } else { "effects are" };
+    format!("the outcome of {unknown} {effects} not known, and nobody has undone it")
 }

@@ -68,11 +68,24 @@ enum Started {
     Running { chain_id: Uuid, found: Found, job_id: Option<Uuid> },
 }
 
-/// Compensates what a mission has done; its jobs must have ended. False: there is nothing to compensate. True: the chain
-/// runs, and `flow::missions::compensated` is called when it has ended, which may be at once.
-pub fn compensate(db: &Db, mission_id: Uuid, now: Micros) -> bool {
-    let terms = Terms { reason: None, include_unknown: include_unknown(&Rulebook::current()) };
-    !matches!(start(db, Scope::Mission(mission_id), &terms, now), Started::Nothing(_))
+/// What comes of compensating a mission.
+pub enum Compensation {
+    /// There is nothing to undo.
+    Nothing,
+    /// Nothing can be undone, and this stands.
+    Stands(String),
+    /// The chain runs, and `flow::missions::compensated` is called when it has ended, which may be at once.
+    Runs,
+}
+
+/// Compensates what a mission has done; its jobs must have ended.
+pub fn compensate(db: &Db, mission_id: Uuid, reason: &str, now: Micros) -> Compensation {
+    let terms = Terms { reason: Some(reason), include_unknown: include_unknown(&Rulebook::current()) };
+    match start(db, Scope::Mission(mission_id), &terms, now) {
+        Started::Nothing(found) if found.unknown.is_empty() => Compensation::Nothing,
+        Started::Nothing(found) => Compensation::Stands(chain::left_alone(found.unknown.len() as i64)),
+        Started::Already(_) | Started::Running { .. } => Compensation::Runs,
+    }
 }
 
 fn include_unknown(rules: &Rulebook) -> bool {

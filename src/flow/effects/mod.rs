@@ -13,7 +13,7 @@ pub mod manifest;
 pub mod perform;
 pub mod plan;
 
-pub use compensate::compensate;
+pub use compensate::{Compensation, compensate};
 
 use crate::base::clock::Micros;
 use crate::db::Db;

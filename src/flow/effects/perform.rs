@@ -9,6 +9,7 @@ use crate::base::settings::PAYLOAD_MAX_BYTES;
 use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
+use crate::flow::missions::is_cancelled;
 use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
@@ -98,7 +99,7 @@ fn with_held(
             let job_id = job_of(db, id);
             match LockedLease::lock(db, job_id, Some(owner), token) {
                 Some(held) => work(db, &held, &Effect::lock(db, id), clock::now()),
-                None => answer::lease_lost(db, job_id),
+                None => answer::lease_lost(db, job_id, Some(owner), token),
             }
         })
     })
@@ -113,6 +114,14 @@ fn fn_effect_begin(
 ) -> Jsonb {
     with_held(p_effect_id, p_lease_owner, p_lease_token, |db, held, effect, now| {
         match effects::begin(effect.status, effect.begun_under_this_lease, effect.idempotent) {
+            Begin::Run { .. } if held.cancel_requested || is_cancelled(db, held.place.job_id) => {
+                let more = json!({
+                    "cancel_requested": true,
+                    "message": "somebody has cancelled the job or its mission, so no effect begins any more",
+                    "hint": "Stop, and give the job up with agentq.fn_job_fail_or_retry or agentq.fn_job_release.",
+                });
+                effect.answer(false, "cancel_requested", more)
+            }
             Begin::Run { again } => {
                 let begun = db.run(&EFFECT_BEGIN, &[effect.id.into(), effect.lease.into(), timestamp(now).into()]);
                 let more = json!({
@@ -159,7 +168,9 @@ fn not_executing(effect: &Effect) -> Jsonb {
         Status::Succeeded | Status::Executing => {
             effect.answer(false, "already_succeeded", json!({"result": effect.told["result"]}))
         }
-        Status::Compensating | Status::Compensated | Status::CompensationFailed => undone(effect),
+        Status::Compensating | Status::Compensated | Status::CompensationFailed | Status::CompensationSkipped => {
+            undone(effect)
+        }
     }
 }
 
@@ -172,10 +183,11 @@ fn fn_effect_finish(
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
     check_result(p_result);
-    with_held(p_effect_id, p_lease_owner, p_lease_token, |db, _, effect, now| match effect.status {
+    with_held(p_effect_id, p_lease_owner, p_lease_token, |db, held, effect, now| match effect.status {
         Status::Executing => {
             effect.end(db, Status::Succeeded, p_result, None, now);
-            effect.answer(true, "succeeded", json!({"status": Status::Succeeded.name()}))
+            let more = json!({"status": Status::Succeeded.name(), "cancel_requested": held.cancel_requested});
+            effect.answer(true, "succeeded", more)
         }
         _ => not_executing(effect),
     })
@@ -199,10 +211,11 @@ fn fn_effect_fail(
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
     let error = shorten(p_error.filter(|error| !error.trim().is_empty()).unwrap_or("no error was given"));
-    with_held(p_effect_id, p_lease_owner, p_lease_token, |db, _, effect, now| match effect.status {
+    with_held(p_effect_id, p_lease_owner, p_lease_token, |db, held, effect, now| match effect.status {
         Status::Executing => {
             effect.end(db, Status::Failed, None, Some(error), now);
-            effect.answer(true, "failed", json!({"status": Status::Failed.name()}))
+            let more = json!({"status": Status::Failed.name(), "cancel_requested": held.cancel_requested});
+            effect.answer(true, "failed", more)
         }
         _ => not_executing(effect),
     })
@@ -246,6 +259,40 @@ fn fn_effect_reconcile(
             let what = json!({"verdict": verdict, "note": note, "by": by});
             audit(db, "effect.reconciled", &id.to_string(), what, now);
             effect.answer(true, "reconciled", json!({"status": status.name(), "verdict": verdict}))
+        })
+    })
+}
+
+/// Somebody decides that an effect stays as it is: no compensation is tried, or tried again.
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_effect_skip(p_effect_id: Option<Uuid>, p_reason: Option<&str>, p_by: default!(Option<&str>, "NULL")) -> Jsonb {
+    answer::if_on(|_| {
+        let id = required("p_effect_id", p_effect_id);
+        let reason = shorten(input::name("p_reason", required("p_reason", p_reason), usize::MAX).or_raise());
+        let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
+        let by = by.map_or_else(db::session_user, str::to_owned);
+        let now = clock::now();
+        db::answer(|db| {
+            LockedLease::lock(db, job_of(db, id), None, None);
+            let effect = Effect::lock(db, id);
+            let may_stay = match effect.status {
+                Status::Succeeded | Status::CompensationFailed => true,
+                Status::Executing => !effect.begun_under_this_lease,
+                _ => false,
+            };
+            if effect.in_running_chain {
+                let message = "it is about to be compensated; nothing was changed";
+                return effect.answer(false, "compensating", json!({"message": message}));
+            }
+            if !may_stay {
+                let message = format!("the effect is {}: there is nothing to skip", effect.status.name());
+                return effect.answer(false, "not_skippable", json!({"message": message}));
+            }
+            effect.end(db, Status::CompensationSkipped, None, Some(reason), now);
+            audit(db, "effect.compensation_skipped", &id.to_string(), json!({"reason": reason, "by": by}), now);
+            let status = Status::CompensationSkipped.name();
+            effect.answer(true, "skipped", json!({"status": status, "reason": reason}))
         })
     })
 }

@@ -104,7 +104,7 @@ fn fn_effect_plan(
         let now = clock::now();
         db::answer(|db| match LockedLease::lock(db, job_id, Some(owner), p_lease_token) {
             Some(held) => plan(db, &held, &asked, now),
-            None => answer::lease_lost(db, job_id),
+            None => answer::lease_lost(db, job_id, Some(owner), p_lease_token),
         })
     })
 }

@@ -142,6 +142,7 @@ fn write(run: &Run<'_>, tasks: &[Task<'_>]) {
                 payload: task.payload,
                 options: JobOptions {
                     finish_by: spec.timeout_seconds.map(|seconds| run.now + (seconds * 1e6) as Micros),
+                    stall_seconds: spec.stall_seconds,
                     on_end: Some(hook_of(task.step.id, task.item)),
                     ..JobOptions::default()
                 },

@@ -1,11 +1,11 @@
 //! The end of a mission: it comes when nothing in it is under way and nothing can begin.
 
-use super::counts;
 use super::ended::{EndedSteps, StepEnd};
+use super::{counts, stop};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{self, Db, statements};
 use crate::events::Event;
-use crate::flow::effects;
+use crate::flow::effects::{self, Compensation};
 use crate::json::Jsonb;
 use agentq_core::mission::status::{MissionStatus, StepStatus};
 use pgrx::Uuid;
@@ -70,8 +70,10 @@ pub fn finalize(db: &Db, mission_id: Uuid, now: Micros) -> Option<StepEnd> {
     if status == MissionStatus::Cancelled && mission.compensates {
         // Written before the first compensation is enqueued: where that fails, the chain ends at once, and so the mission.
         set_status(db, mission_id, MissionStatus::Compensating, now);
-        if effects::compensate(db, mission_id, now) {
-            return None;
+        match effects::compensate(db, mission_id, mission.cancel_reason.as_deref().unwrap_or(stop::CANCELLED), now) {
+            Compensation::Nothing => {}
+            Compensation::Stands(what) => return uncompensated(db, mission_id, mission, &what, now),
+            Compensation::Runs => return None,
         }
     }
     end(db, mission_id, &mission, status, now)
@@ -109,10 +111,24 @@ pub fn lock(db: &Db, mission_id: Uuid) -> Option<MissionStatus> {
     Mission::lock(db, mission_id).map(|mission| mission.status)
 }
 
-/// Ends a cancelled mission whose compensations have ended. `outcome` says how they did.
-pub fn compensated(db: &Db, mission_id: Uuid, outcome: &str, now: Micros) {
+/// Ends a cancelled mission whose compensations have ended. `stands`: what is not undone.
+pub fn compensated(db: &Db, mission_id: Uuid, stands: Option<&str>, now: Micros) {
     let mission = Mission::lock(db, mission_id).filter(|mission| mission.status == MissionStatus::Compensating);
     let Some(mission) = mission else { return };
-    tell(db, "mission.compensated", mission_id, json!({"outcome": outcome}), now);
-    EndedSteps::settle(db, end(db, mission_id, &mission, MissionStatus::Cancelled, now), now);
+    let up = match stands {
+        Some(what) => uncompensated(db, mission_id, mission, what, now),
+        None => {
+            tell(db, "mission.compensated", mission_id, json!({}), now);
+            end(db, mission_id, &mission, MissionStatus::Cancelled, now)
+        }
+    };
+    EndedSteps::settle(db, up, now);
+}
+
+/// Ends a mission of which something stands that was to be undone: it has failed, and says so.
+fn uncompensated(db: &Db, mission_id: Uuid, mut mission: Mission, what: &str, now: Micros) -> Option<StepEnd> {
+    stop::note_failure(db, mission_id, None, what);
+    tell(db, "mission.compensation_failed", mission_id, json!({"error": agentq_core::error::shown(what)}), now);
+    mission.last_error = mission.last_error.or_else(|| Some(what.to_owned()));
+    end(db, mission_id, &mission, MissionStatus::Failed, now)
 }

@@ -10,14 +10,14 @@ use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
 use agentq_core::mission::plan;
-use agentq_core::mission::status::StepStatus;
+use agentq_core::mission::status::{MissionStatus, StepStatus};
 use agentq_core::reader::Reader;
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Map, Value};
 
-statements!("fork.sql": FORK_MISSION, FORK_STEPS);
+statements!("fork.sql": FORK_MISSION, FORK_STEPS, EFFECTS_INHERIT);
 
 struct Options {
     title: Option<String>,
@@ -96,7 +96,7 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
         if template.steps[number].name == from {
             begin = Some((number, status));
         }
-        well[number] = status.ended_well(row.must("fails_mission"));
+        well[number] = status.ended_well(row.must("fails_mission")) && !row.must::<bool>("is_undone");
         let (result, error) = (row.get::<pgrx::JsonB>("result").map(|result| result.0), row.get("last_error"));
         ends[number] = Some(Taken { step: row.must("step_id"), status, result, error });
     });
@@ -133,5 +133,9 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
         ..Start::default()
     };
     let submitted = start::submit(db, &template, value, &terms, clock::now());
+    // A mission that goes on or has succeeded answers for what it has done; the fork of one that has not goes on in its place.
+    if matches!(row.word("status", MissionStatus::parse), MissionStatus::Failed | MissionStatus::Cancelled) {
+        db.run(&EFFECTS_INHERIT, &[submitted.mission_id.into()]);
+    }
     start::started(db, &submitted, "forked")
 }

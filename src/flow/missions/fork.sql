@@ -1,6 +1,32 @@
 -- name: fork_mission(mission_id uuid)
-SELECT template, title, source, correlation_id, trace_id, input, policy_snapshot, command_id
-FROM agentq.mission WHERE mission_id = $1
+SELECT template, title, source, correlation_id, trace_id, input, policy_snapshot, command_id, status
+FROM agentq.mission WHERE mission_id = $1 FOR NO KEY UPDATE
 
 -- name: fork_steps(mission_id uuid)
-SELECT position, step_id, status::text, fails_mission, result, last_error FROM agentq_internal.mission_step WHERE mission_id = $1
+-- What a step has changed outside is undone, or about to be: then its result is worth nothing.
+SELECT s.position, s.step_id, s.status::text, s.fails_mission, s.result, s.last_error,
+       EXISTS (SELECT FROM agentq_internal.effect e
+               WHERE e.mission_id = $1 AND e.step_id = s.step_id AND e.compensates IS NULL
+                 AND (e.status IN ('compensating', 'compensated', 'compensation_failed')
+                      OR EXISTS (SELECT FROM agentq.effect_chain c WHERE c.chain_id = e.chain_id AND c.status = 'running'))) AS is_undone
+FROM agentq_internal.mission_step s WHERE s.mission_id = $1
+
+-- name: effects_inherit(fork uuid)
+WITH RECURSIVE taken (step_id, mission_id, old_step_id) AS (
+    SELECT n.step_id, o.mission_id, o.step_id
+    FROM agentq_internal.mission_step n
+    CROSS JOIN LATERAL (SELECT * FROM agentq_internal.mission_step s WHERE s.step_id = n.taken_from OFFSET 0) o
+    WHERE n.mission_id = $1 AND n.taken_from IS NOT NULL
+    UNION ALL
+    SELECT t.step_id, i.mission_id, i.step_id
+    FROM taken t
+    CROSS JOIN LATERAL (SELECT s.child_id FROM agentq_internal.mission_step s WHERE s.step_id = t.old_step_id AND s.child_id IS NOT NULL OFFSET 0) c
+    CROSS JOIN LATERAL (SELECT * FROM agentq_internal.mission_step s WHERE s.mission_id = c.child_id OFFSET 0) i
+), mine AS (
+    SELECT e.effect_id, t.step_id
+    FROM taken t
+    JOIN agentq_internal.effect e ON e.mission_id = t.mission_id AND e.step_id = t.old_step_id AND e.compensates IS NULL
+    ORDER BY e.seq
+    FOR UPDATE OF e
+)
+UPDATE agentq_internal.effect e SET mission_id = $1, step_id = mine.step_id FROM mine WHERE e.effect_id = mine.effect_id

@@ -32,6 +32,23 @@ SELECT jsonb_build_object('ok', true,
               ORDER BY o.status = 'waiting', o.position LIMIT $2) s
         JOIN agentq_internal.mission_step t ON t.step_id = s.step_id), '[]'),
     'open_steps', m.waiting + m.open)
+    || jsonb_strip_nulls(jsonb_build_object(
+        'compensation', (
+            SELECT jsonb_build_object('chain_id', c.chain_id, 'status', c.status, 'effects', c.effects, 'compensated', c.compensated,
+                'reason', c.reason, 'error', c.error,
+                -- The one that it waits for, or that failed.
+                'at', (SELECT jsonb_build_object('effect_id', e.effect_id, 'effect_type', e.effect_type, 'status', e.status,
+                           'compensation', e.declared_compensation, 'job_id', e.compensation_job_id,
+                           'job', CASE WHEN e.status = 'compensating' THEN agentq.fn_job_explain(e.compensation_job_id) - 'ok' END)
+                       FROM agentq_internal.effect e
+                       WHERE e.chain_id = c.chain_id AND e.status IN ('compensating', 'compensation_failed') ORDER BY e.seq DESC LIMIT 1),
+                'hint', CASE WHEN c.status = 'halted' THEN 'Mend the reason and go on with fn_effect_compensate(p_mission_id => …), or decide'
+                    || ' with fn_effect_skip that the effect stays, and go on with the others.' END)
+            FROM agentq.effect_chain c WHERE c.mission_id = $1 ORDER BY c.started_at DESC, c.chain_id DESC LIMIT 1),
+        'unknown_effects', CASE WHEN m.completed_at IS NOT NULL THEN (
+            SELECT jsonb_agg(jsonb_build_object('effect_id', e.effect_id, 'effect_type', e.effect_type, 'idempotency_key', e.idempotency_key,
+                'hint', 'Find out whether it happened and say so with fn_effect_reconcile; then call fn_effect_compensate.') ORDER BY e.seq)
+            FROM (SELECT * FROM agentq_internal.effect o WHERE o.mission_id = $1 AND o.status = 'executing' ORDER BY o.seq LIMIT $2) e) END))
 FROM agentq.v_mission m WHERE m.mission_id = $1
 
 -- name: graph_nodes(mission_id uuid) freely

@@ -54,10 +54,14 @@ pub fn maintain() -> Outcome {
         if first_of(orphans, cancel) {
             return Outcome::and_more(1, true);
         }
-        let mut stopping: Vec<Uuid> = Vec::new();
-        db.run(&MISSIONS_STOPPING, &[]).each(|row| stopping.push(row.only()));
-        let take_back = |db: &Db, mission: &Uuid| {
+        let mut stopping: Vec<(Uuid, Option<String>)> = Vec::new();
+        db.run(&MISSIONS_STOPPING, &[]).each(|row| {
+            let why = || row.get::<String>("cancel_reason").unwrap_or_else(|| stop::CANCELLED.to_owned());
+            stopping.push((row.must("owner_id"), row.must::<bool>("is_cancelled").then(why)));
+        });
+        let take_back = |db: &Db, (mission, cancelled): &(Uuid, Option<String>)| {
             lock_against_rule_change();
+            cancelled.iter().for_each(|why| stop::tell_holders(db, *mission, why));
             counts::set_state(db, *mission, CountState::Stopping, &[CountState::Stopping]);
             if stop::take_back(db, *mission, "the mission was stopped", now) {
                 EndedSteps::settle(db, finalize::finalize(db, *mission, now), now);

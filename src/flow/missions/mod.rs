@@ -59,6 +59,15 @@ pub fn mission_of_job(db: &Db, job_id: Uuid) -> Option<(Uuid, Uuid)> {
     mission_of_step(db, step).map(|mission| (mission, step))
 }
 
+/// Whether this job is the work of a step of a mission that somebody has cancelled.
+pub fn is_cancelled(db: &Db, job_id: Uuid) -> bool {
+    use MissionStatus::{Cancelled, Cancelling, Compensating};
+    let mission = mission_of_job(db, job_id).map(|(mission, _)| mission);
+    mission
+        .and_then(|mission| status_of(db, mission))
+        .is_some_and(|s| matches!(s, Cancelling | Compensating | Cancelled))
+}
+
 /// The mission that a step belongs to.
 pub fn mission_of_step(db: &Db, step: Uuid) -> Option<Uuid> {
     let row = db.run(&STEP_MISSION, &[step.into()]);

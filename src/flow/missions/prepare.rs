@@ -5,13 +5,13 @@ use crate::base::signal::check_signal;
 use crate::db::{self, Db, Rows, statements};
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
-use agentq_core::mission::params;
 use agentq_core::mission::template::{MOST_ITEMS, Spec};
+use agentq_core::mission::{params, path};
 use pgrx::Uuid;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 
-statements!("prepare.sql": RESULTS, PATHS, PATH_LIST);
+statements!("prepare.sql": RESULTS, PATHS, PATH_LIST, PATH_COMES_TO);
 
 /// A step that may begin.
 pub struct Candidate {
@@ -125,6 +125,7 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
         Value::Array(list) => match <[Value; 1]>::try_from(list) {
             // A path to a list, rather than to its items.
             Ok([Value::Array(list)]) => list,
+            Ok([Value::Null]) => return Err(format!("for_each: {path} is null, and not a list")),
             Ok([item]) => vec![item],
             Err(list) => list,
         },
@@ -141,6 +142,7 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
         return Err(format!("for_each: {needed} items must succeed, and there are {}", items.len()));
     }
     if items.is_empty() {
+        must_be_there(db, results, path)?;
         return Ok(Work::Done(Jsonb::from_value(json!([]))));
     }
     let own: Value = step.params.parse("params").map_err(|refusal| refusal.message)?;
@@ -157,6 +159,25 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
         payloads.push(payload(rules, step, Some(full))?);
     }
     Ok(Work::Begin(Prepared::Items(payloads)))
+}
+
+/// Refuses a path that finds nothing because what it leads to is not there: an empty list is, and so is one of which a filter
+/// leaves nothing.
+fn must_be_there(db: &Db, results: Jsonb, path: &str) -> Result<(), String> {
+    let beginnings = path::beginnings(path);
+    let all: Vec<String> = beginnings.iter().map(|beginning| (*beginning).to_owned()).collect();
+    let Some(longest) = all.first().cloned() else { return Ok(()) };
+    let finds = |beginnings: Vec<String>| {
+        let row = db.run(&PATH_COMES_TO, &[results.into(), beginnings.into()]);
+        if row.is_empty() { None } else { row.maybe_only::<bool>() }
+    };
+    let read =
+        db::attempt(|| (finds(vec![longest]), finds(all))).map_err(|error| format!("for_each: {}", error.message));
+    match read? {
+        // The whole of it is there, and what follows is a filter.
+        (Some(_), _) | (None, Some(false)) => Ok(()),
+        (None, _) => Err(format!("for_each: {path} finds nothing")),
+    }
 }
 
 /// The parameters with what they refer to.

@@ -12,3 +12,10 @@ SELECT p.path, jsonb_path_query_first($1, p.path::jsonpath, $3, true) AS value F
 
 -- name: path_list(results jsonb, path text)
 SELECT jsonb_path_query_array($1, $2::jsonpath, '{}', true)
+
+-- name: path_comes_to(results jsonb, beginnings text[])
+-- Whether the longest beginning that finds something finds more than an empty list.
+SELECT jsonb_path_exists($1, (p.path || '[*]')::jsonpath, '{}', true)
+FROM unnest($2) WITH ORDINALITY AS p (path, place)
+WHERE jsonb_path_exists($1, p.path::jsonpath, '{}', true)
+ORDER BY p.place LIMIT 1

@@ -9,14 +9,17 @@ use super::finalize::{self, Mission};
 use super::lists::end_list;
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
-use crate::queue::ends::settle::cancel_if_free;
+use crate::queue::ends::settle::{ask_to_cancel, cancel_if_free};
 use crate::queue::storage::lock_against_rule_change;
 use agentq_core::mission::plan;
 use agentq_core::mission::status::{CountState, MissionStatus};
 use pgrx::Uuid;
 use std::collections::BTreeMap;
 
-statements!("stop.sql": MISSION_FAIL, MISSION_CANCEL, QUEUED_STEPS, QUEUED_ITEMS, STEP_CANCEL, ITEM_CANCEL, OPEN_CHILDREN);
+statements!("stop.sql": MISSION_FAIL, MISSION_CANCEL, QUEUED_STEPS, QUEUED_ITEMS, STEP_CANCEL, ITEM_CANCEL, OPEN_CHILDREN, HELD_JOBS);
+
+/// What the holders of its jobs hear where nobody said why a mission is cancelled.
+pub const CANCELLED: &str = "the mission was cancelled";
 
 /// What stops a mission.
 pub enum Why<'a> {
@@ -68,11 +71,11 @@ fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Optio
     match why {
         Why::Cancel { reason, by, mode } => {
             db.run(&MISSION_CANCEL, &[mission_id.into(), (*reason).into(), (*by).into(), (*mode).into()]);
-            take_back(db, mission_id, "the mission was cancelled", now);
+            take_back(db, mission_id, CANCELLED, now);
+            tell_holders(db, mission_id, reason.unwrap_or(CANCELLED));
         }
         Why::Fail { error } => {
-            let none: Option<&str> = None;
-            db.run(&MISSION_FAIL, &[mission_id.into(), none.into(), (*error).into()]);
+            note_failure(db, mission_id, None, error);
             take_back(db, mission_id, "the mission failed", now);
         }
     }
@@ -83,8 +86,21 @@ fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Optio
 /// The failure of a step has made the mission fail, and the caller has written so into its counts. True: a count has come
 /// to nothing.
 pub fn fail(db: &Db, mission_id: Uuid, step: &str, error: &str, now: Micros) -> bool {
-    db.run(&MISSION_FAIL, &[mission_id.into(), step.into(), error.into()]);
+    note_failure(db, mission_id, Some(step), error);
     take_back(db, mission_id, "the mission failed", now)
+}
+
+/// Writes down why a mission fails. The first reason stays.
+pub fn note_failure(db: &Db, mission_id: Uuid, step: Option<&str>, error: &str) {
+    db.run(&MISSION_FAIL, &[mission_id.into(), step.into(), error.into()]);
+}
+
+/// Tells those who hold jobs of a cancelled mission to stop, without waiting for anybody. Whoever is just making a call about
+/// its job hears of it from the engine's next round on; until then, and after, no new effect begins.
+pub fn tell_holders(db: &Db, mission_id: Uuid, why: &str) {
+    let mut held = Vec::new();
+    db.run(&HELD_JOBS, &[mission_id.into()]).each(|row| held.push(row.only::<Uuid>()));
+    ask_to_cancel(db, held, why);
 }
 
 /// Cancels the jobs that no worker holds, without waiting for anybody. A job that another session is just claiming runs; if

@@ -38,3 +38,12 @@ FROM agentq_internal.mission_step s
 CROSS JOIN LATERAL (SELECT m.mission_id FROM agentq.mission m WHERE m.mission_id = s.child_id AND m.completed_at IS NULL OFFSET 0) c
 WHERE s.mission_id = $1 AND s.status = 'queued' AND s.child_id IS NOT NULL
 ORDER BY c.mission_id
+
+-- name: held_jobs(mission_id uuid)
+SELECT l.job_id
+FROM agentq_internal.mission_step s
+CROSS JOIN LATERAL (SELECT s.job_id WHERE s.job_id IS NOT NULL UNION ALL
+                    SELECT i.job_id FROM agentq.mission_item i WHERE i.step_id = s.step_id AND i.status = 'queued') w
+CROSS JOIN LATERAL (SELECT o.job_id FROM agentq_internal.job_lease o
+                    WHERE o.job_id = w.job_id AND o.cancel_reason IS NULL OFFSET 0) l
+WHERE s.mission_id = $1 AND s.status = 'queued'

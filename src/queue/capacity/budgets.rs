@@ -162,9 +162,9 @@ fn fn_job_usage(
         let usage = required("p_usage", p_usage).reader("p_usage").and_then(check_amounts);
         let (usage, now) = (usage.or_raise(), clock::now());
         db::answer(|db| {
-            if LockedLease::lock(db, job_id, Some(owner), p_lease_token).is_none() {
-                return answer::lease_lost(db, job_id);
-            }
+            let Some(held) = LockedLease::lock(db, job_id, Some(owner), p_lease_token) else {
+                return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
+            };
             count_first();
             let mut reserved = reserved_by(job_id);
             let (mut rows, mut counted) = (Vec::new(), Vec::new());
@@ -184,8 +184,10 @@ fn fn_job_usage(
                 let texts: Vec<String> = reserved.iter().map(Reserved::text).collect();
                 db.run(&LEASE_RESERVED, &[job_id.into(), texts.into()]);
             }
-            let answer = json!({"ok": true, "code": "counted", "job_id": job_id.to_string(), "budgets": counted});
-            Jsonb::from_value(answer)
+            Jsonb::from_value(json!({
+                "ok": true, "code": "counted", "job_id": job_id.to_string(), "budgets": counted,
+                "cancel_requested": held.cancel_requested,
+            }))
         })
     })
 }

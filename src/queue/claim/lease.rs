@@ -131,7 +131,8 @@ impl Search<'_> {
             .set(job_lease::picked_at, timestamp(picked_at))
             .set(job_lease::keyed, taken.keyed || !body.is_null(job::ordering_key) || !body.is_null(job::on_end))
             .set(job_lease::lease_owner, lease.owner)
-            .set(job_lease::lease_seconds, self.unusual_length(lane));
+            .set(job_lease::lease_seconds, self.unusual_length(lane))
+            .set(job_lease::stall_seconds, body.maybe_int(job::stall_seconds));
         let document = document::of_job(body, &lane.queue.queue, &lease, moment);
         Fate::Held(passed.put(row), Claimed { job_id: id, token: lease.token, kind: taken.place.job_kind, document })
     }

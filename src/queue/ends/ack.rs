@@ -7,6 +7,7 @@ use crate::base::settings::PAYLOAD_MAX_BYTES;
 use crate::db;
 use crate::error::{OrRaise, required, run_again};
 use crate::json::{self, Jsonb};
+use crate::queue::answer::Lost;
 use crate::queue::capacity::{budgets, limits};
 use crate::queue::counting::count_first;
 use crate::queue::rows::{job, job_done, job_key, job_lease};
@@ -74,7 +75,7 @@ pub fn one(rules: &Rulebook, job_id: Uuid, owner: &str, result: Option<Jsonb>, t
     table::must_write(c"fn_job_ack()");
     let acking = Acking::by(owner);
     if !acking.end_all(&[Ack { job_id, token, result }])[0] {
-        return db::answer(|db| answer::lease_lost(db, job_id));
+        return db::answer(|db| answer::lease_lost(db, job_id, Some(owner), token));
     }
     Jsonb::from_container(&json::object(&mut [
         ("ok", true.into()),
@@ -108,14 +109,19 @@ pub fn many(rules: &Rulebook, owner: &str, jobs: Jsonb) -> Jsonb {
     acks.dedup_by_key(|ack| ack.job_id);
     table::must_write(c"fn_job_ack_batch()");
     let ended = Acking::by(owner).end_all(&acks);
-    report(&acks, &ended)
+    report(owner, &acks, &ended)
 }
 
 const EXAMPLE: &str = "[\"<job id>\", {\"job_id\": \"…\", \"lease_token\": \"…\", \"result\": {}}]";
 
-fn report(acks: &[Ack], ended: &[bool]) -> Jsonb {
+fn report(owner: &str, acks: &[Ack], ended: &[bool]) -> Jsonb {
+    let why_not = |ack: &Ack| match db::connect(|db| answer::why_lost(db, ack.job_id, Some(owner), ack.token)) {
+        None => "unknown_job",
+        Some((Lost::OwnEnd, _)) => "already_finished",
+        Some(_) => "lease_lost",
+    };
     let each = acks.iter().zip(ended).map(|(ack, ended)| {
-        let code = if *ended { "succeeded" } else { "lease_lost" };
+        let code = if *ended { "succeeded" } else { why_not(ack) };
         json::object(&mut [("code", code.into()), ("job_id", ids::text(ack.job_id).item())])
     });
     let each: Vec<Vec<u8>> = each.collect();

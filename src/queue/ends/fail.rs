@@ -45,7 +45,7 @@ fn with_held(
         let owner = required("p_lease_owner", owner);
         db::answer(|db| match LockedLease::lock(db, job_id, Some(owner), token) {
             Some(held) => end(db, rules, &held, clock::now()),
-            None => answer::lease_lost(db, job_id),
+            None => answer::lease_lost(db, job_id, Some(owner), token),
         })
     })
 }

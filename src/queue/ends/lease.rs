@@ -27,7 +27,7 @@ fn fn_job_start(
         let now = timestamp(clock::now());
         db::answer(|db| {
             let row = db.run(&START, &[job_id.into(), owner.into(), p_lease_token.into(), now.into()]);
-            if row.is_empty() { answer::lease_lost(db, job_id) } else { row.only() }
+            if row.is_empty() { answer::lease_lost(db, job_id, Some(owner), p_lease_token) } else { row.only() }
         })
     })
 }
@@ -59,7 +59,7 @@ fn fn_job_heartbeat(
             ];
             let row = db.run(&EXTEND, &args);
             if row.is_empty() {
-                return answer::lease_lost(db, job_id);
+                return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
             }
             let answer = row.only();
             if let Some(checkpoint) = p_checkpoint {

@@ -4,6 +4,7 @@
 //! upper rooms that a job has finished.
 
 pub mod ack;
+pub mod again;
 pub mod deadlines;
 pub mod dormant;
 pub mod fail;

@@ -5,8 +5,8 @@
 //! The leases are read in full, at most once a second unless one is known to expire sooner, and less
 //! often when that costs much: an index would cost every claim and every heartbeat more than this.
 
-use super::hooks;
 use super::settle::{self, Ending};
+use super::{again, hooks};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statements};
@@ -23,7 +23,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
-statements!("reap.sql": REAP_STALE, REAP_FACTS, PARK, REAP);
+statements!("reap.sql": REAP_STALE, REAP_STALLED, REAP_FACTS, PARK, REAP);
 
 /// A claim that commits at once recovers at most this many jobs at a time.
 pub const AT_MOST: i64 = 16;
@@ -31,6 +31,8 @@ pub const AT_MOST: i64 = 16;
 const LOCKED_AT_MOST: usize = 64;
 /// A session that finds work at every claim looks for expired leases this often, in microseconds.
 const EVERY_US: i64 = 1_000_000;
+/// A job that may have stalled, and has not, is looked at again after this long, in microseconds.
+const LOOK_AT_STALLED_US: i64 = 5_000_000;
 /// Written into the dead letters as the one who moved them.
 const REAPER: &str = "agentq";
 
@@ -58,8 +60,9 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
     let look = reading.begin_look();
     let leases = Leases::read(now, limit, &Grace::current());
     reading.learn(&look, &[Mark { priority: 0, from: Position::at(leases.next) }]);
+    let stalled = if leases.stalled.is_empty() { 0 } else { recover_stalled(db, leases.stalled, now, limit) };
     if leases.expired.is_empty() {
-        return 0;
+        return stalled;
     }
     let mut expired = Vec::new();
     // Locked and read again: what its holder has extended meanwhile stays as it is.
@@ -67,7 +70,7 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
     rows.each(|row| {
         expired.push((LockedLease::from_row(row), row.must::<TimestampWithTimeZone>("lease_until").into_inner()))
     });
-    let mut recovered = 0;
+    let mut recovered = stalled;
     for (held, lease_until) in &expired {
         let silent = (now - lease_until) as f64 / 1e6;
         let error = format!("lease of {} expired {silent:.1} s ago without an ack", held.lease_owner);
@@ -76,31 +79,47 @@ fn recover_expired(db: &Db, now: Micros, limit: usize) -> usize {
     recovered
 }
 
+/// Takes jobs back whose holders go on extending their leases without coming on.
+fn recover_stalled(db: &Db, jobs: Vec<Uuid>, now: Micros, limit: usize) -> usize {
+    let mut stalled = Vec::new();
+    db.run(&REAP_STALLED, &[jobs.into(), timestamp(now).into(), (limit as i64).into()])
+        .each(|row| stalled.push((LockedLease::from_row(row), row.must::<i32>("stall_seconds"))));
+    let mut recovered = 0;
+    for (held, seconds) in &stalled {
+        let since = now - i64::from(*seconds) * 1_000_000;
+        if again::last_progress(db, held.place.job_id).is_some_and(|at| at > since) {
+            continue;
+        }
+        let error = format!("stalled: {} made no progress for {seconds} s", held.lease_owner);
+        recovered += usize::from(recover(db, held, error_class::STALLED, &error, now));
+    }
+    recovered
+}
+
 /// What a look at the leases found.
 struct Leases {
     /// The first that have expired; more than are wanted, since some may be locked.
     expired: Vec<Uuid>,
+    /// Some whose holder may have made no progress for as long as the job allows.
+    stalled: Vec<Uuid>,
     /// When there will be another, as things stand; a moment in the past if there is one already.
     next: Micros,
 }
 
 /// While the queue is switched off nobody can extend a lease. So each holder has the whole length of its lease again from
-/// the moment when the queue was switched on.
+/// the moment when somebody switched the queue on.
 struct Grace {
     since: Micros,
-    /// The length of leases that say nothing about it: the longest that they may have, in seconds.
-    usual: i32,
 }
 
 impl Grace {
     fn current() -> Grace {
-        let rules = Rulebook::current();
-        let usual = rules.queues.longest_lease_seconds(rules.lease_seconds);
-        Grace { since: Settings::current().switched_at.unwrap_or(Micros::MIN), usual }
+        Grace { since: Settings::current().switched_at.unwrap_or(Micros::MIN) }
     }
 
-    fn ends(&self, seconds: Option<i32>) -> Micros {
-        self.since.saturating_add(i64::from(seconds.unwrap_or(self.usual)) * 1_000_000)
+    /// Until when a lease lasts that began, or was last extended, at this moment.
+    fn end(&self, began: Micros, until: Micros) -> Micros {
+        until.max(self.since.saturating_add(until - began))
     }
 }
 
@@ -109,27 +128,38 @@ impl Leases {
         let leases = Table::open(&job_lease::TABLE);
         let moment = Moment::now();
         let mut all = All::begin(&leases, &moment);
-        let (mut expired, mut next) = (Vec::new(), Micros::MAX);
+        let (mut expired, mut stalled, mut next) = (Vec::new(), Vec::new(), Micros::MAX);
         while let Some(lease) = all.next() {
             pgrx::check_for_interrupts!();
-            let until = lease.time(job_lease::lease_until);
-            let until = until.max(grace.ends(lease.maybe_int(job_lease::lease_seconds)));
+            let was_extended = !lease.is_null(job_lease::heartbeat_at);
+            let began = lease.time(if was_extended { job_lease::heartbeat_at } else { job_lease::picked_at });
+            let until = grace.end(began, lease.time(job_lease::lease_until));
             if until <= now {
                 expired.push((until, lease.id(job_lease::job_id)));
-            } else {
-                next = next.min(until);
+                continue;
             }
+            next = next.min(until);
+            let Some(seconds) = lease.maybe_int(job_lease::stall_seconds) else { continue };
+            let is_begun = !lease.is_null(job_lease::started_at);
+            let begun = lease.time(if is_begun { job_lease::started_at } else { job_lease::picked_at });
+            let patience = begun.max(grace.since) + i64::from(seconds) * 1_000_000;
+            if patience <= now && stalled.len() < limit + LOCKED_AT_MOST {
+                stalled.push(lease.id(job_lease::job_id));
+            }
+            // One that has come on since is looked at again: nobody tells when it did.
+            next = next.min(patience.max(now + LOOK_AT_STALLED_US));
         }
         drop(all);
         drop(moment);
         // Nothing to be done: whoever wants the table for himself need not wait for this transaction.
-        if expired.is_empty() {
+        if expired.is_empty() && stalled.is_empty() {
             leases.let_go();
         }
         expired.sort_unstable_by_key(|(until, id)| (*until, *id.as_bytes()));
         // One that is left over, or that another session has locked, is worth another look.
         next = expired.first().map_or(next, |(until, _)| *until);
-        Leases { expired: expired.into_iter().take(limit + LOCKED_AT_MOST).map(|(_, id)| id).collect(), next }
+        let expired = expired.into_iter().take(limit + LOCKED_AT_MOST).map(|(_, id)| id).collect();
+        Leases { expired, stalled, next }
     }
 }
 
@@ -206,13 +236,14 @@ fn recover(db: &Db, held: &LockedLease, class: &str, error: &str, now: Micros) -
 /// What decides the fate of a job whose holder fell silent.
 pub struct Facts {
     external_effects: bool,
-    /// Attempts in a row that ended in the same way.
+    /// Attempts in a row that ended in the same way since the job last came on.
     pub silent_before: i64,
 }
 
 impl Facts {
     pub fn of(db: &Db, job_id: Uuid) -> Facts {
-        let row = db.run(&REAP_FACTS, &[job_id.into()]);
+        let progress = again::last_progress(db, job_id).map(timestamp);
+        let row = db.run(&REAP_FACTS, &[job_id.into(), progress.into()]);
         Facts { external_effects: row.must("external_effects"), silent_before: row.must("silent_before") }
     }
 }

@@ -3,7 +3,7 @@
 //! Every way in which a held job stops being held, other than an ack, goes through here: failure,
 //! release, snooze, expiry, cancellation, dead letter.
 
-use super::hooks;
+use super::{again, hooks};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use crate::events;
@@ -12,10 +12,11 @@ use crate::queue::capacity::limits;
 use crate::queue::storage::{LockedLease, Place, lock_against_rule_change, order, place};
 use crate::server::has_fixed_snapshot;
 use agentq_core::line::Line;
+use agentq_core::replay::From;
 use agentq_core::retry::Reason;
 use pgrx::Uuid;
 
-statements!("settle.sql": REST, FINISH, LOCK_FREE, LETTER_DETAILS, DEAD_LETTER);
+statements!("settle.sql": REST, FINISH, LOCK_FREE, LETTER_DETAILS, DEAD_LETTER, CANCEL_HELD_ALL);
 
 /// How an attempt ended.
 #[derive(Default)]
@@ -70,6 +71,13 @@ pub fn cancel_if_free(db: &Db, job_id: Uuid, reason: &str, now: Micros) -> bool 
     is_free
 }
 
+/// Asks the holders of these jobs to stop, but for those whose lease somebody has locked.
+pub fn ask_to_cancel(db: &Db, jobs: Vec<Uuid>, reason: &str) {
+    if !jobs.is_empty() {
+        db.run(&CANCEL_HELD_ALL, &[jobs.into(), reason.into()]);
+    }
+}
+
 /// Locks a job that nobody holds and that stands in no line, unless somebody else has it.
 pub fn lock_free(db: &Db, job_id: Uuid) -> bool {
     !db.run(&LOCK_FREE, &[job_id.into()]).is_empty()
@@ -104,7 +112,11 @@ pub fn write_letter(db: &Db, job_id: Uuid, ending: &Ending<'_>, reason: Reason, 
     let letter = crate::base::ids::new_id();
     let error = ending.error.filter(|e| !e.trim().is_empty()).unwrap_or("no error was given");
     db.run(&DEAD_LETTER, &[letter.into(), job_id.into(), error.into(), moved_by.into(), timestamp(now).into()]);
-    let details = db.run(&LETTER_DETAILS, &[letter.into(), reason.name().into(), ending.error_class.into()]);
+    // The letter may outlive the job, and the steps do not.
+    let plan = again::plan(db, job_id, &From::Beginning).and_then(Result::ok);
+    let unsafe_steps = plan.map(|plan| plan.unsafe_steps).filter(|steps| !steps.is_empty());
+    let args = [letter.into(), reason.name().into(), ending.error_class.into(), unsafe_steps.into()];
+    let details = db.run(&LETTER_DETAILS, &args);
     let pgrx::JsonB(details) = details.only();
     let subject = job_id.to_string();
     if reason == Reason::Poison {

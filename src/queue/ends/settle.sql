@@ -58,7 +58,7 @@ WITH j AS (
 )
 SELECT job_id FROM ready UNION ALL SELECT job_id FROM waiting UNION ALL SELECT job_id FROM lease
 
--- name: letter_details(letter uuid, reason text, error_class text)
+-- name: letter_details(letter uuid, reason text, error_class text, unsafe_steps text[])
 UPDATE agentq.job_dead_letter d
 SET reason = $2, error_class = $3,
     error_history = coalesce((
@@ -70,7 +70,7 @@ SET reason = $2, error_class = $3,
         'external_effects', j.external_effects, 'limit_keys', CASE WHEN j.limit_weights IS NULL THEN to_jsonb(j.limit_keys)
             ELSE (SELECT jsonb_object_agg(u.key, u.weight) FROM unnest(j.limit_keys, j.limit_weights) AS u (key, weight)) END,
         'ordering_key', j.ordering_key, 'cost', j.cost, 'fairness_key', j.fairness_key, 'requires', j.requires, 'replay_count', j.replay_count,
-        'made_at', coalesce((SELECT first.settings->>'made_at' FROM agentq.job_dead_letter first WHERE first.job_id = j.replay_of),
+        'stall_seconds', to_jsonb(j)->'stall_seconds', 'unsafe_steps', to_jsonb($4), 'made_at', coalesce((SELECT first.settings->>'made_at' FROM agentq.job_dead_letter first WHERE first.job_id = j.replay_of),
             j.created_at::text)))
 FROM agentq_internal.job j
 WHERE d.dead_letter_id = $1 AND j.job_id = d.job_id
@@ -85,3 +85,11 @@ SELECT $1, j.job_id, j.job_kind, j.source_ref, j.target_ref, j.payload_ref, j.pa
        $3, j.attempts, j.actor, j.run_id, coalesce(j.idempotency_key, j.job_id::text), $5, $4, q.queue
 FROM agentq_internal.job j JOIN agentq.queue q ON q.queue_id = j.queue_id
 WHERE j.job_id = $2
+
+-- name: cancel_held_all(jobs uuid[], reason text)
+WITH free AS (
+    SELECT l.job_id FROM agentq_internal.job_lease l
+    WHERE l.job_id = ANY ($1) AND l.cancel_reason IS NULL
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE agentq_internal.job_lease l SET cancel_reason = $2 FROM free WHERE l.job_id = free.job_id

@@ -1,7 +1,8 @@
 //! Whether new work is let in: the bounds on how many jobs may wait, by the keys of limits.
 //!
 //! What waits is counted at most once a second in each session, and less often where that takes long, because
-//! counting costs as much as there is. So a bound may be passed by what all producers enqueue meanwhile.
+//! counting costs as much as there is. So a bound may be passed by what all producers enqueue meanwhile. Nobody is refused
+//! for what was counted before, which may have been claimed or rolled back since: a refusal counts anew.
 
 use super::job_spec;
 use super::new_job::NewJob;
@@ -72,59 +73,112 @@ fn oldest(key: &str, now: Micros) -> f64 {
     believed.value
 }
 
-/// What waits with this key, as last counted, with what this session has let in since.
-fn pending(key: &str, now: Micros, new: i64) -> (i64, f64) {
-    let known = LAST_COUNTS.with_borrow(|counted| counted.pending.get(key).copied());
-    let mut believed = known.filter(|believed| believed.is_believed(now)).unwrap_or_else(|| {
-        Believed::count(|| {
-            db::connect(|db| {
-                let row = db.run(&PENDING, &[vec![key.to_owned()].into()]);
-                (row.must::<i64>("waiting"), row.must::<f64>("per_second"))
-            })
-        })
-    });
-    let before = believed.value;
-    believed.value.0 += new;
-    LAST_COUNTS.with_borrow_mut(|counted| counted.pending.insert(key.to_owned(), believed));
-    before
+/// What waits with this key, and how many are finished per second.
+#[derive(Clone, Copy)]
+struct Waiting {
+    count: i64,
+    per_second: f64,
+    /// Whether it was counted just now, and not only believed.
+    is_new: bool,
 }
 
-/// What becomes of a job that is to be enqueued; `new`: 1 if it is counted as let in.
-pub fn verdict(rules: &Rulebook, job: &NewJob<'_>, new: i64) -> Verdict {
-    if rules.limits.is_empty() && rules.budgets.is_empty() {
-        return Verdict::Accept;
+/// What waits with this key, as last counted, with what this session has let in since.
+fn believed(key: &str, most: i64, now: Micros) -> Waiting {
+    let known = LAST_COUNTS.with_borrow(|counted| counted.pending.get(key).copied());
+    match known.filter(|believed| believed.is_believed(now)) {
+        Some(Believed { value: (count, per_second), .. }) => Waiting { count, per_second, is_new: false },
+        None => counted(key, most),
     }
-    let nobody = Worker { owner: "", worker_type: None };
-    let mut keys = nobody.wide_keys(&job.queue.queue, Some(job.kind));
-    keys.extend(job.options.limit_keys.iter().cloned());
-    let now = clock::now();
-    if let Some(reason) = budgets::refusal(rules, &keys, &job.options.cost, now) {
-        return Verdict::Refuse { reason };
-    }
-    let mut bounded = Vec::new();
-    for key in keys {
-        let Some(rule) = rules.limits.of(&key) else { continue };
-        if rule.max_concurrent == Some(0) {
-            return Verdict::Refuse { reason: format!("the limit {key} lets no job through") };
-        }
-        if let Some(most) = rule.max_age_seconds
-            && let Some(defer) = admission::aged(&key, oldest(&key, now), most)
-        {
-            return defer;
-        }
-        if let Some(most) = rule.max_pending {
-            let (waiting, rate) = pending(&key, now, 0);
-            if let Some(defer) = admission::bounded(&key, waiting, i64::from(most), rate) {
-                return defer;
+}
+
+/// What waits with this key now, counted a little further than the bound.
+fn counted(key: &str, most: i64) -> Waiting {
+    let believed = Believed::count(|| {
+        db::connect(|db| {
+            let row = db.run(&PENDING, &[key.into(), (most + 1).into()]);
+            (row.must::<i64>("waiting"), row.must::<f64>("per_second"))
+        })
+    });
+    LAST_COUNTS.with_borrow_mut(|counted| counted.pending.insert(key.to_owned(), believed));
+    let (count, per_second) = believed.value;
+    Waiting { count, per_second, is_new: true }
+}
+
+/// The jobs of one call that ask to be let in, one after the other. Those that were are not written yet, so that nobody else
+/// counts them.
+#[derive(Default)]
+pub struct Admission {
+    let_in: HashMap<String, i64>,
+}
+
+impl Admission {
+    /// What becomes of a job that is to be enqueued.
+    pub fn verdict(&mut self, rules: &Rulebook, job: &NewJob<'_>) -> Verdict {
+        match self.look(rules, job) {
+            Ok(bounded) => {
+                // The job is let in, and so counts under every one of them.
+                bounded.into_iter().for_each(|key| self.count(key));
+                Verdict::Accept
             }
-            bounded.push(key);
+            Err(verdict) => verdict,
         }
     }
-    // The job is let in, and so counts under every one of them.
-    for key in &bounded {
-        pending(key, now, new);
+
+    fn count(&mut self, key: String) {
+        LAST_COUNTS.with_borrow_mut(|counts| {
+            if let Some(believed) = counts.pending.get_mut(&key) {
+                believed.value.0 += 1;
+            }
+        });
+        *self.let_in.entry(key).or_default() += 1;
     }
-    Verdict::Accept
+
+    /// The keys under which the number of waiting jobs is bounded, or why the job is not let in.
+    fn look(&self, rules: &Rulebook, job: &NewJob<'_>) -> Result<Vec<String>, Verdict> {
+        if rules.limits.is_empty() && rules.budgets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let nobody = Worker { owner: "", worker_type: None };
+        let mut keys = nobody.wide_keys(&job.queue.queue, Some(job.kind));
+        keys.extend(job.options.limit_keys.iter().cloned());
+        let now = clock::now();
+        if let Some(reason) = budgets::refusal(rules, &keys, &job.options.cost, now) {
+            return Err(Verdict::Refuse { reason });
+        }
+        let mut bounded = Vec::new();
+        for key in keys {
+            let Some(rule) = rules.limits.of(&key) else { continue };
+            if rule.max_concurrent == Some(0) {
+                return Err(Verdict::Refuse { reason: format!("the limit {key} lets no job through") });
+            }
+            if let Some(most) = rule.max_age_seconds
+                && let Some(defer) = admission::aged(&key, oldest(&key, now), most)
+            {
+                return Err(defer);
+            }
+            if let Some(most) = rule.max_pending {
+                self.too_many(&key, i64::from(most), now).map_or(Ok(()), Err)?;
+                bounded.push(key);
+            }
+        }
+        Ok(bounded)
+    }
+
+    /// Whether too many wait with this key.
+    fn too_many(&self, key: &str, most: i64, now: Micros) -> Option<Verdict> {
+        let look = |waiting: Waiting| admission::bounded(key, waiting.count, most, waiting.per_second);
+        let waiting = believed(key, most, now);
+        let defer = look(waiting)?;
+        if waiting.is_new {
+            return Some(defer);
+        }
+        let own = self.let_in.get(key).copied().unwrap_or_default();
+        let counted = counted(key, most);
+        LAST_COUNTS.with_borrow_mut(|counts| {
+            counts.pending.entry(key.to_owned()).and_modify(|believed| believed.value.0 += own);
+        });
+        look(Waiting { count: counted.count + own, ..counted })
+    }
 }
 
 /// The answer to an enqueue that is not let in now.
@@ -142,17 +196,18 @@ fn told(verdict: &Verdict) -> Value {
     }
 }
 
-/// Why one job of a batch is not let in now.
-pub fn refusal(verdict: Verdict) -> Option<Refusal> {
+/// Why one job of a batch is not let in now, and after how many seconds it may be.
+pub fn refusal(verdict: Verdict) -> Option<(Refusal, Option<i64>)> {
     match verdict {
         Verdict::Accept => None,
         Verdict::Defer { reason, retry_after } => {
-            Some(Refusal::new(reason, format!("Try again after {retry_after} seconds.")))
+            let hint = format!("Try again after {retry_after} seconds.");
+            Some((Refusal::new(reason, hint), Some(retry_after)))
         }
-        Verdict::Refuse { reason } => Some(Refusal::new(
-            reason,
-            "Raise the limit with agentq.fn_limit_set, or the budget with agentq.fn_budget_set.",
-        )),
+        Verdict::Refuse { reason } => {
+            let hint = "Raise the limit with agentq.fn_limit_set, or the budget with agentq.fn_budget_set.";
+            Some((Refusal::new(reason, hint), None))
+        }
     }
 }
 
@@ -166,7 +221,8 @@ fn fn_admission_check(p_job: Option<Jsonb>) -> Jsonb {
         let reason = format!("the gate {} is closed", SUBSTRATE_ENABLED);
         return Jsonb::from_value(json!({"ok": true, "code": "checked", "verdict": "refuse", "reason": reason}));
     }
-    let (verdict, reason, retry_after) = match verdict(&rules, &job, 0) {
+    let (verdict, reason, retry_after) = match Admission::default().look(&rules, &job).err().unwrap_or(Verdict::Accept)
+    {
         Verdict::Accept => ("accept", None, None),
         Verdict::Defer { reason, retry_after } => ("defer", Some(reason), Some(retry_after)),
         Verdict::Refuse { reason } => ("refuse", Some(reason), None),

@@ -3,6 +3,7 @@
 //! A batch is checked job by job before anything is written, then written together. Keys are taken
 //! in sorted order, so that two batches with the same keys cannot wait for each other.
 
+use super::admission::Admission;
 use super::enqueue::as_id;
 use super::new_job::{self, NewJob};
 use super::{admission, job_spec};
@@ -25,9 +26,23 @@ use std::ffi::CStr;
 
 statements!("batch.sql": KEYS_TAKE, KEYS_HOLDERS);
 
+/// Why a job of a batch is not enqueued.
+#[derive(Clone, Debug)]
+pub struct TurnedAway {
+    pub refusal: Refusal,
+    /// There is no room for it now: when there should be, in seconds from now.
+    pub retry_after: Option<i64>,
+}
+
+impl From<Refusal> for TurnedAway {
+    fn from(refusal: Refusal) -> TurnedAway {
+        TurnedAway { refusal, retry_after: None }
+    }
+}
+
 /// What became of one job of a batch.
 pub enum Fate {
-    Refused(Refusal),
+    Refused(TurnedAway),
     /// Another job holds its key.
     Duplicate(Uuid),
     Enqueued(Uuid),
@@ -69,38 +84,53 @@ impl Options {
 
 /// Enqueues an array of jobs, and says of each what became of it.
 pub fn enqueue(rules: &Rulebook, jobs: Jsonb, options: Options) -> Jsonb {
+    let mut admission = Admission::default();
     let read = jobs.container().elements().zip(new_ids());
-    let read = read.map(|(item, id)| admit(rules, job_spec::read(rules, id, item)?));
+    let read = read.map(|(item, id)| admit(&mut admission, rules, job_spec::read(rules, id, item)?));
     enqueue_read(c"fn_job_enqueue_batch()", read.collect(), options)
 }
 
 /// Turns a job away if there is no room for it.
-pub fn admit<'a>(rules: &Rulebook, job: NewJob<'a>) -> Result<NewJob<'a>, Refusal> {
-    admission::refusal(admission::verdict(rules, &job, 1)).map_or(Ok(job), Err)
+pub fn admit<'a>(admission: &mut Admission, rules: &Rulebook, job: NewJob<'a>) -> Result<NewJob<'a>, TurnedAway> {
+    match admission::refusal(admission.verdict(rules, &job)) {
+        None => Ok(job),
+        Some((refusal, retry_after)) => Err(TurnedAway { refusal, retry_after }),
+    }
 }
 
 /// Enqueues those of a batch that were not refused, and says of each what became of it.
-pub fn enqueue_read(function: &CStr, read: Vec<Result<NewJob<'_>, Refusal>>, options: Options) -> Jsonb {
-    let refused = read.iter().filter(|job| job.is_err()).count();
-    if options.all_or_nothing && refused > 0 {
+pub fn enqueue_read(function: &CStr, read: Vec<Result<NewJob<'_>, TurnedAway>>, options: Options) -> Jsonb {
+    let turned_away = read.iter().filter_map(|job| job.as_ref().err());
+    let (turned_away, deferred) =
+        turned_away.fold((0, 0), |(all, later), one| (all + 1, later + usize::from(one.retry_after.is_some())));
+    if options.all_or_nothing && turned_away > 0 {
         return none_of(read);
     }
     table::must_write(function);
     let fates = settle(read);
     let created = fates.iter().filter(|fate| matches!(fate, Fate::Enqueued(_))).count();
     let (name, list) = if options.ids { ("job_ids", ids_of(&fates)) } else { ("jobs", told(fates.iter().enumerate())) };
+    let duplicates = fates.len() - turned_away - created;
+    // What the whole came to: what most concerns whoever asks stands for all.
+    let code = match (created, duplicates) {
+        (0, 0) if turned_away > 0 && turned_away == deferred => "deferred",
+        (0, 0) if turned_away > 0 => "refused",
+        (0, 1..) => "duplicate",
+        _ => "enqueued",
+    };
     Jsonb::from_container(&json::object(&mut [
-        ("ok", true.into()),
-        ("code", "enqueued".into()),
+        ("ok", (created + duplicates > 0 || turned_away == 0).into()),
+        ("code", code.into()),
         ("created", (created as i64).into()),
-        ("duplicates", ((fates.len() - refused - created) as i64).into()),
-        ("refused", (refused as i64).into()),
+        ("duplicates", (duplicates as i64).into()),
+        ("refused", ((turned_away - deferred) as i64).into()),
+        ("deferred", (deferred as i64).into()),
         (name, Item::Container(&list)),
     ]))
 }
 
 /// Writes the jobs that were not refused and whose keys are free, and says what became of each.
-pub fn settle(read: Vec<Result<NewJob<'_>, Refusal>>) -> Vec<Fate> {
+pub fn settle(read: Vec<Result<NewJob<'_>, TurnedAway>>) -> Vec<Fate> {
     marks::announce();
     let now = clock::now();
     let holders = take_keys(read.iter().flatten());
@@ -108,7 +138,7 @@ pub fn settle(read: Vec<Result<NewJob<'_>, Refusal>>) -> Vec<Fate> {
     let mut accepted = Vec::with_capacity(read.len());
     for job in read {
         fates.push(match job {
-            Err(refusal) => Fate::Refused(refusal),
+            Err(turned_away) => Fate::Refused(turned_away),
             Ok(job) => match job.key.and_then(|key| holders.get(key)) {
                 Some(holder) if *holder != job.id => Fate::Duplicate(*holder),
                 _ => {
@@ -135,7 +165,7 @@ fn ids_of(fates: &[Fate]) -> Vec<u8> {
 }
 
 /// The answer to a batch of which nothing was enqueued, because some were refused.
-fn none_of(read: Vec<Result<NewJob<'_>, Refusal>>) -> Jsonb {
+fn none_of(read: Vec<Result<NewJob<'_>, TurnedAway>>) -> Jsonb {
     let size = read.len();
     let fates = read.into_iter().enumerate().filter_map(|(index, job)| Some((index, Fate::Refused(job.err()?))));
     let fates: Vec<(usize, Fate)> = fates.collect();
@@ -161,14 +191,18 @@ impl Fate {
     fn told(&self, index: usize) -> Vec<u8> {
         let index = (index as i64).into();
         match self {
-            Fate::Refused(refusal) => json::object(&mut [
-                ("index", index),
-                ("code", "refused".into()),
-                ("duplicate", false.into()),
-                ("job_id", Item::Null),
-                ("reason", refusal.message.as_str().into()),
-                ("hint", refusal.hint.as_str().into()),
-            ]),
+            Fate::Refused(TurnedAway { refusal, retry_after }) => {
+                let mut told = vec![
+                    ("index", index),
+                    ("code", if retry_after.is_some() { "deferred" } else { "refused" }.into()),
+                    ("duplicate", false.into()),
+                    ("job_id", Item::Null),
+                    ("reason", refusal.message.as_str().into()),
+                    ("hint", refusal.hint.as_str().into()),
+                ];
+                told.extend(retry_after.map(|seconds| ("retry_after_seconds", seconds.into())));
+                json::object(&mut told)
+            }
             Fate::Duplicate(job_id) | Fate::Enqueued(job_id) => {
                 let duplicate = matches!(self, Fate::Duplicate(_));
                 json::object(&mut [

@@ -4,6 +4,7 @@
 //! gets it, and the others wait for it to commit and answer with its job.
 
 use super::admission;
+use super::admission::Admission;
 use super::job_options::{self, JobOptions};
 use super::new_job::{self, NewJob};
 use super::unique::Unique;
@@ -84,7 +85,7 @@ fn fn_job_enqueue(
             payload,
             options,
         };
-        let verdict = admission::verdict(rules, &job, 1);
+        let verdict = Admission::default().verdict(rules, &job);
         if verdict != Verdict::Accept {
             // The answer tells of a job that is there already, however many jobs wait.
             let holder = key.and_then(|key| db::connect(|db| holder(db, key).map(Jsonb::beyond_connection)));

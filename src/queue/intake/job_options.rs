@@ -1,7 +1,7 @@
 //! The options of a job: deadlines, effects that must not happen twice, keys of limits, what it costs, what it
 //! requires. Most jobs have none.
 
-use crate::base::clock::{Micros, parse_moment, timestamp};
+use crate::base::clock::{self, Micros, parse_moment, timestamp};
 use crate::json::Jsonb;
 use crate::queue::capabilities::required_capabilities;
 use crate::queue::capacity::{budgets, limits};
@@ -9,6 +9,7 @@ use crate::queue::rows::job;
 use crate::queue::rules::{Queue, Rulebook};
 use crate::table::Row;
 use agentq_core::Refusal;
+use agentq_core::input;
 use agentq_core::line::{self, Line};
 use agentq_core::reader::Member;
 use pgrx::Uuid;
@@ -16,8 +17,17 @@ use serde_json::{Map, Value};
 
 const LONGEST_ORDERING_KEY: usize = 90;
 
-pub const KEYS: [&str; 8] =
-    ["start_by", "finish_by", "external_effects", "limit_keys", "ordering_key", "cost", "fairness_key", "requires"];
+pub const KEYS: [&str; 9] = [
+    "start_by",
+    "finish_by",
+    "external_effects",
+    "limit_keys",
+    "ordering_key",
+    "cost",
+    "fairness_key",
+    "requires",
+    "stall_seconds",
+];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobOptions {
@@ -36,6 +46,8 @@ pub struct JobOptions {
     pub fairness_key: Option<String>,
     /// Capabilities that its worker must have.
     pub requires: Vec<String>,
+    /// A holder that makes no progress for this long loses the job.
+    pub stall_seconds: Option<i32>,
     /// Who in the extension is told when it has finished, and what about. Not for callers.
     pub on_end: Option<String>,
 }
@@ -67,13 +79,17 @@ impl JobOptions {
             ordering_key: ordering_key.name(LONGEST_ORDERING_KEY)?.map(str::to_owned),
             cost: get("cost")?.read(budgets::check_amounts)?,
             requires: get("requires")?.read(required_capabilities)?.unwrap_or_default(),
+            stall_seconds: get("stall_seconds")?.whole(input::STALLS)?,
             fairness_key,
             on_end: None,
         })
     }
 
-    /// Refuses deadlines that cannot be met.
+    /// Refuses deadlines that cannot be met. `asked_at`: when the job is to run at the earliest, if somebody said so.
     pub fn check(&self, asked_at: Option<Micros>) -> Result<(), Refusal> {
+        if self.start_by.or(self.finish_by).is_none() {
+            return Ok(());
+        }
         let before = |what: &str, one: Option<Micros>, other_what: &str, other: Option<Micros>| match (one, other) {
             (Some(one), Some(other)) if one < other => Err(Refusal::new(
                 format!("{what} lies before {other_what}, so the job could never run"),
@@ -81,6 +97,9 @@ impl JobOptions {
             )),
             _ => Ok(()),
         };
+        let now = Some(clock::now());
+        before("start_by", self.start_by, "the present", now)?;
+        before("finish_by", self.finish_by, "the present", now)?;
         before("start_by", self.start_by, "scheduled_at", asked_at)?;
         before("finish_by", self.finish_by, "scheduled_at", asked_at)?;
         before("finish_by", self.finish_by, "start_by", self.start_by)
@@ -117,6 +136,9 @@ impl JobOptions {
         }
         if !self.requires.is_empty() {
             row = row.set(job::requires, self.requires.clone());
+        }
+        if let Some(seconds) = self.stall_seconds {
+            row = row.set(job::stall_seconds, seconds);
         }
         if let Some(hook) = &self.on_end {
             row = row.set(job::on_end, hook.as_str());

@@ -14,7 +14,7 @@ use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use std::rc::Rc;
 
-pub const JOB_KEYS: [&str; 20] = [
+pub const JOB_KEYS: [&str; 21] = [
     "job_kind",
     "idempotency_key",
     "actor",
@@ -35,6 +35,7 @@ pub const JOB_KEYS: [&str; 20] = [
     "cost",
     "fairness_key",
     "requires",
+    "stall_seconds",
 ];
 
 /// What a job was given, by key: read once, since most jobs have few of the keys that there are.

@@ -1,6 +1,7 @@
 //! Many jobs that differ in nothing but their payloads: the caller says once what they have in common, and it is
 //! checked once.
 
+use super::admission::Admission;
 use super::batch::{self, Options};
 use super::job_spec::{self, JOB_KEYS};
 use crate::base::ids::{new_id, new_ids};
@@ -25,9 +26,10 @@ fn fn_job_enqueue_payloads(
         let payloads = batch_list::checked("p_payloads", required("p_payloads", p_payloads), "[{\"to\": \"ada\"}]");
         let (job, options) = read_options(kind, p_options).or_raise();
         let job = job_spec::read(rules, new_id(), job.container().item()).or_raise();
+        let mut admission = Admission::default();
         let read = payloads.container().elements().zip(new_ids()).map(|(item, id)| {
             let payload = job_spec::checked_payload(item, rules.payload_max_bytes)?;
-            batch::admit(rules, job.again(id, payload))
+            batch::admit(&mut admission, rules, job.again(id, payload))
         });
         batch::enqueue_read(c"fn_job_enqueue_payloads()", read.collect(), options)
     })

@@ -1,6 +1,6 @@
 //! What people do with dead letters: look into them, try them again, and throw them away.
 
-use super::{filter, replay};
+use super::{filter, letter_end, replay};
 use crate::base::clock::{self, Micros, moment_before, timestamp};
 use crate::base::ids::{self, new_ids};
 use crate::db::{self, Db, statements};
@@ -8,11 +8,13 @@ use crate::error::{OrRaise, raise, required};
 use crate::events;
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
+use crate::queue::ends::again;
 use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::intake::new_job::NewJob;
 use crate::queue::rules::Rulebook;
 use agentq_core::reader::Reader;
+use agentq_core::replay::{From, Plan};
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -87,19 +89,23 @@ struct Options {
     per_second: Option<f64>,
     /// Whether to redrive letters that were redriven before.
     again: bool,
-    /// Whether the new jobs have the steps that the old ones had done, and their checkpoints.
-    keep_steps: bool,
+    /// Whether the new jobs have the steps that the old ones had done, and their checkpoints. None: if they are known.
+    keep_steps: Option<bool>,
+    /// Whether steps may run again that must not be run twice.
+    allow_non_idempotent: bool,
 }
 
 impl Options {
     fn read(options: Reader<'_>) -> Result<Options, Refusal> {
         let again = options.member("again").hint("Give true to redrive letters that were redriven before.");
         let keep_steps = options.member("keep_steps").hint("Give true to go on after the steps that were done.");
+        let allowed = options.member("allow_non_idempotent");
         Ok(Options {
             limit: options.member("limit").whole(1..=MOST)?.unwrap_or(1_000),
             per_second: options.member("per_second").number(0.001..=1e6)?,
             again: again.flag()?.unwrap_or(false),
-            keep_steps: keep_steps.flag()?.unwrap_or(false),
+            keep_steps: keep_steps.flag()?,
+            allow_non_idempotent: allowed.flag()?.unwrap_or(false),
         })
     }
 }
@@ -112,7 +118,7 @@ fn fn_dead_letter_redrive(
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
     answer::if_on(|rules| {
-        let accepted = ["limit", "per_second", "again", "keep_steps"];
+        let accepted = ["limit", "per_second", "again", "keep_steps", "allow_non_idempotent"];
         let options = json::options(p_options, &accepted).and_then(Options::read).or_raise();
         let now = clock::now();
         match (p_dead_letter_id, p_filter) {
@@ -137,6 +143,8 @@ struct Letter {
     redriven_as: Option<Uuid>,
     job: Jsonb,
     replay_count: i32,
+    /// The steps of its job that must not be run twice, as they stood when it was given up.
+    unsafe_steps: Vec<String>,
     /// When the first job of its line was made; None: somebody wrote the letter by hand.
     made_at: Option<Micros>,
 }
@@ -149,6 +157,7 @@ impl Letter {
             redriven_as: row.get("redriven_as"),
             job: row.must("job"),
             replay_count: row.must("replay_count"),
+            unsafe_steps: row.must("unsafe_steps"),
             made_at: row.get::<TimestampWithTimeZone>("made_at").map(TimestampWithTimeZone::into_inner),
         }
     }
@@ -158,8 +167,31 @@ impl Letter {
         let mut job = job_spec::read(rules, id, self.job.container().item())?;
         job.asked_at = Some(at.or(self.made_at).unwrap_or_else(|| ids::made_at(self.job_id)));
         job.options.replay_of = Some((self.job_id, self.replay_count + 1));
+        job.options.on_end = Some(letter_end::hook_of(self.job_id));
         Ok(job)
     }
+
+    /// What the new job begins with, and what it would do twice. Locks the job of the letter, so that a purge leaves it
+    /// alone. Where the job has been removed, and its steps with it, the letter knows what must not be done twice.
+    fn plan(&self, db: &Db, options: &Options) -> Result<Plan, Refusal> {
+        let from = if options.keep_steps == Some(false) { From::Beginning } else { From::LastCheckpoint };
+        let is_there = !db.run(&DONE_LOCK, &[self.job_id.into()]).is_empty();
+        if let Some(plan) = if is_there { again::plan(db, self.job_id, &from) } else { None } {
+            return plan;
+        }
+        if options.keep_steps == Some(true) {
+            return Err(Refusal::new(
+                format!("job {} of this letter was removed, and its steps with it", self.job_id),
+                "Redrive it without keep_steps, if it may begin anew.",
+            ));
+        }
+        Ok(Plan { checkpoint: None, keep_before: None, unsafe_steps: self.unsafe_steps.clone() })
+    }
+}
+
+/// Whether a letter may be redriven by this plan.
+fn is_safe(plan: &Plan, options: &Options) -> bool {
+    plan.unsafe_steps.is_empty() || options.allow_non_idempotent
 }
 
 fn one(db: &Db, rules: &Rulebook, letter: Uuid, options: &Options, now: Micros) -> Jsonb {
@@ -175,16 +207,18 @@ fn one(db: &Db, rules: &Rulebook, letter: Uuid, options: &Options, now: Micros) 
             "hint": "Give p_options => '{\"again\": true}' to redrive it once more.",
         }));
     }
-    if options.keep_steps {
-        has_steps_to_keep(db, &letter).or_raise();
+    let plan = letter.plan(db, options).or_raise();
+    if !is_safe(&plan, options) {
+        let instead = if options.keep_steps == Some(false) { "Leave keep_steps out" } else { "Look at what was done" };
+        return replay::not_idempotent(letter.job_id, &plan.unsafe_steps, instead);
     }
     let job = letter.read(rules, ids::new_id(), None).or_raise();
     let fates = batch::settle(vec![Ok(job)]);
-    mark(db, &[(letter.id, letter.job_id)], &fates, options.keep_steps, now);
+    mark(db, std::slice::from_ref(&letter), &[Some(plan)], &fates, now);
     let (code, job_id) = match &fates[0] {
         Fate::Duplicate(id) => ("duplicate", id),
         Fate::Enqueued(id) => ("redriven", id),
-        Fate::Refused(refusal) => Err(refusal.clone()).or_raise(),
+        Fate::Refused(turned_away) => Err(turned_away.refusal.clone()).or_raise(),
     };
     Jsonb::from_value(json!({
         "ok": code == "redriven", "code": code, "dead_letter_id": letter.id.to_string(),
@@ -200,21 +234,29 @@ fn many(db: &Db, rules: &Rulebook, filter: Jsonb, options: &Options, now: Micros
     letters.truncate(options.limit as usize);
     let at = |number: usize| Some(now + (number as f64 / options.per_second? * 1e6) as i64);
     let jobs = letters.iter().zip(new_ids()).enumerate();
-    let read = |(number, (letter, id)): (usize, (&Letter, Uuid))| {
-        if options.keep_steps {
-            has_steps_to_keep(db, letter)?;
+    let mut plans: Vec<Option<Plan>> = Vec::with_capacity(letters.len());
+    let mut read = |(number, (letter, id)): (usize, (&Letter, Uuid))| {
+        let plan = letter.plan(db, options);
+        plans.push(plan.as_ref().ok().cloned());
+        if !is_safe(&plan?, options) {
+            return Err(Refusal::new(
+                "running its steps again may do harm",
+                "Give p_options => '{\"allow_non_idempotent\": true}' to redrive it all the same.",
+            ));
         }
         letter.read(rules, id, at(number))
     };
-    let fates = batch::settle(jobs.map(read).collect());
-    let ids: Vec<(Uuid, Uuid)> = letters.iter().map(|letter| (letter.id, letter.job_id)).collect();
-    mark(db, &ids, &fates, options.keep_steps, now);
-    let told = letters.iter().zip(&fates).map(|(letter, fate)| {
+    let fates = batch::settle(jobs.map(|job| read(job).map_err(Into::into)).collect());
+    mark(db, &letters, &plans, &fates, now);
+    let told = letters.iter().zip(&plans).zip(&fates).map(|((letter, plan), fate)| {
         let mut told = json!({"dead_letter_id": letter.id.to_string(), "replay_of": letter.job_id.to_string()});
         match fate {
-            Fate::Refused(refusal) => {
+            Fate::Refused(turned_away) => {
                 told["code"] = json!("refused");
-                told["reason"] = json!(refusal.message);
+                told["reason"] = json!(turned_away.refusal.message);
+                if let Some(plan) = plan.as_ref().filter(|plan| !is_safe(plan, options)) {
+                    told["steps"] = json!(plan.unsafe_steps);
+                }
             }
             Fate::Duplicate(id) | Fate::Enqueued(id) => {
                 told["code"] = json!(if matches!(fate, Fate::Enqueued(_)) { "redriven" } else { "duplicate" });
@@ -232,29 +274,17 @@ fn many(db: &Db, rules: &Rulebook, filter: Jsonb, options: &Options, now: Micros
     }))
 }
 
-/// Refuses to keep steps where the job of the letter has been removed, and its steps with it: the new job would do
-/// again what must not be done twice. Locks the job, so that a purge leaves it alone.
-fn has_steps_to_keep(db: &Db, letter: &Letter) -> Result<(), Refusal> {
-    if db.run(&DONE_LOCK, &[letter.job_id.into()]).is_empty() {
-        return Err(Refusal::new(
-            format!("job {} of this letter was removed, and its steps with it", letter.job_id),
-            "Redrive it without keep_steps, if it may begin anew.",
-        ));
-    }
-    Ok(())
-}
-
 /// Writes down, and tells, which letters have become which jobs.
-fn mark(db: &Db, letters: &[(Uuid, Uuid)], fates: &[Fate], keep_steps: bool, now: Micros) {
+fn mark(db: &Db, letters: &[Letter], plans: &[Option<Plan>], fates: &[Fate], now: Micros) {
     let (mut ids, mut jobs) = (Vec::new(), Vec::new());
-    for ((letter, of), fate) in letters.iter().zip(fates) {
+    for ((letter, plan), fate) in letters.iter().zip(plans).zip(fates) {
         if let Fate::Enqueued(job) = fate {
-            ids.push(*letter);
+            ids.push(letter.id);
             jobs.push(*job);
-            if keep_steps {
-                replay::take_over_all(db, *of, *job, now);
+            if let Some(plan) = plan {
+                again::hand_over(db, letter.job_id, *job, plan, now);
             }
-            let what = json!({"dead_letter_id": letter.to_string(), "replay_of": of.to_string()});
+            let what = json!({"dead_letter_id": letter.id.to_string(), "replay_of": letter.job_id.to_string()});
             events::emit(db, "job.redriven", &job.to_string(), what, now);
         }
     }

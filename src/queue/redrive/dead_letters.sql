@@ -20,7 +20,9 @@ RETURNING $4 || jsonb_build_object('resolution_status', resolution_status, 'assi
 SELECT d.dead_letter_id, d.job_id, d.redriven_as, jsonb_strip_nulls(jsonb_build_object('job_kind', d.job_kind,
            'idempotency_key', nullif(d.idempotency_key, d.job_id::text), 'actor', d.actor, 'source_ref', d.source_ref,
            'target_ref', d.target_ref, 'payload_ref', d.payload_ref, 'run_id', d.run_id, 'queue', d.queue))
-       || (d.settings - ARRAY['replay_count', 'made_at']) || jsonb_build_object('payload_json', d.payload_json) AS job,
+       || (d.settings - ARRAY['replay_count', 'made_at', 'unsafe_steps']) || jsonb_build_object('payload_json', d.payload_json) AS job,
+       CASE WHEN d.settings ? 'unsafe_steps' THEN ARRAY(SELECT jsonb_array_elements_text(d.settings->'unsafe_steps'))
+            WHEN d.settings->>'external_effects' = 'true' THEN '{the job as a whole}' ELSE '{}' END AS unsafe_steps,
        coalesce((d.settings->>'replay_count')::integer, 0) AS replay_count, (d.settings->>'made_at')::timestamptz AS made_at
 FROM agentq.job_dead_letter d
 WHERE d.dead_letter_id = $1
@@ -33,7 +35,9 @@ SELECT job_id FROM agentq_internal.job_done WHERE job_id = $1 FOR UPDATE
 SELECT d.dead_letter_id, d.job_id, d.redriven_as, jsonb_strip_nulls(jsonb_build_object('job_kind', d.job_kind,
            'idempotency_key', nullif(d.idempotency_key, d.job_id::text), 'actor', d.actor, 'source_ref', d.source_ref,
            'target_ref', d.target_ref, 'payload_ref', d.payload_ref, 'run_id', d.run_id, 'queue', d.queue))
-       || (d.settings - ARRAY['replay_count', 'made_at']) || jsonb_build_object('payload_json', d.payload_json) AS job,
+       || (d.settings - ARRAY['replay_count', 'made_at', 'unsafe_steps']) || jsonb_build_object('payload_json', d.payload_json) AS job,
+       CASE WHEN d.settings ? 'unsafe_steps' THEN ARRAY(SELECT jsonb_array_elements_text(d.settings->'unsafe_steps'))
+            WHEN d.settings->>'external_effects' = 'true' THEN '{the job as a whole}' ELSE '{}' END AS unsafe_steps,
        coalesce((d.settings->>'replay_count')::integer, 0) AS replay_count, (d.settings->>'made_at')::timestamptz AS made_at
 FROM agentq.job_dead_letter d
 WHERE ($3 OR d.redriven_as IS NULL)
@@ -57,7 +61,7 @@ WITH t AS (
 ), letter AS (
     UPDATE agentq.job_dead_letter d
     SET redriven_as = t.job_id, redriven_at = $3, triage_status = 'manual_replay', triaged_at = $3, triaged_by = $4,
-        resolution_status = 'resolved', resolved_at = coalesce(d.resolved_at, $3),
+        resolution_status = 'investigating', resolved_at = NULL,
         settings = d.settings || jsonb_build_object('replay_count', coalesce((d.settings->>'replay_count')::integer, 0) + 1)
     FROM t WHERE d.dead_letter_id = t.dead_letter_id
     RETURNING d.job_id, (d.settings->>'replay_count')::integer AS replay_count

@@ -2,4 +2,7 @@
 
 mod dead_letters;
 mod filter;
-pub mod replay;
+mod letter_end;
+mod replay;
+
+pub use letter_end::init;

@@ -50,11 +50,6 @@ impl Queues {
         self.0.values().map(|queue| queue.queue_id).collect()
     }
 
-    /// The longest usual lease of any queue, in seconds; `usual`: that of a queue which does not say.
-    pub fn longest_lease_seconds(&self, usual: i32) -> i32 {
-        self.0.values().map(|queue| queue.lease_seconds.unwrap_or(usual)).max().unwrap_or(usual)
-    }
-
     /// The shortest time for which any queue keeps its finished jobs; `usual`: that of a queue which does not say.
     pub fn shortest_keep_seconds(&self, usual: i64) -> i64 {
         self.0.values().map(|queue| queue.keep_seconds.unwrap_or(usual)).min().unwrap_or(usual)

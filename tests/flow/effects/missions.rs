@@ -50,7 +50,8 @@ fn a_cancelled_mission_undoes_its_effects_before_it_ends() {
         undo(&mut s, &claim);
     }
     assert_eq!(status(&mut s, &mission), "cancelled");
-    assert_eq!(told(&mut s, &mission), ["mission.compensated compensated", "mission.cancelled"]);
+    assert_eq!(told(&mut s, &mission), ["mission.compensated", "mission.cancelled"]);
+    assert_eq!(s.text("SELECT reason FROM agentq.effect_chain"), "storm");
     assert_eq!(s.count(&format!("agentq.v_effect WHERE mission_id = '{mission}' AND status = 'compensated'")), 2);
     assert_eq!(s.claim("bob")["code"], "empty", "the last step never began");
     db.assert_sound();
@@ -67,9 +68,26 @@ fn a_compensation_that_fails_ends_the_mission_and_says_so() {
     undo(&mut s, &claim);
     // The hotel is tried once.
     let job = id(&turn(&mut s));
+    let explained = s.call(&format!("fn_mission_explain('{mission}')"));
+    let at = &explained["compensation"]["at"];
+    assert_eq!((&at["effect_type"], &at["status"]), (&json!("hotel.book"), &json!("compensating")), "{explained}");
+    assert_eq!((&at["job_id"], &at["job"]["code"]), (&json!(job), &json!("held")), "{explained}");
     s.call(&format!("fn_job_fail_or_retry('{job}', 'bob', 'nobody answers')"));
-    assert_eq!(status(&mut s, &mission), "cancelled");
-    assert_eq!(told(&mut s, &mission), ["mission.compensated halted", "mission.cancelled"]);
+    assert_eq!(status(&mut s, &mission), "failed");
+    assert_eq!(told(&mut s, &mission), ["mission.compensation_failed"]);
+    let error = s.text("SELECT last_error FROM agentq.mission");
+    assert!(error.starts_with("its compensation halted after 1 of 2 effects: job "), "{error}");
+    let explained = s.call(&format!("fn_mission_explain('{mission}')"));
+    let compensation = &explained["compensation"];
+    assert_eq!((&explained["code"], &compensation["status"]), (&json!("ended"), &json!("halted")), "{explained}");
+    assert_eq!(compensation["at"]["status"], "compensation_failed");
+    assert!(compensation["hint"].as_str().is_some_and(|hint| hint.contains("fn_effect_skip")), "{explained}");
+    // Tried again, it goes on from there; the mission has ended.
+    expect(&mut s, "compensating", &format!("fn_effect_compensate(p_mission_id => '{mission}')"));
+    let claim = turn(&mut s);
+    undo(&mut s, &claim);
+    assert_eq!(status(&mut s, &mission), "failed");
+    assert_eq!(s.call(&format!("fn_mission_explain('{mission}')"))["compensation"]["status"], "compensated");
     db.assert_sound();
 }
 
@@ -81,8 +99,8 @@ fn a_compensation_that_cannot_even_begin_does_not_keep_the_mission_open() {
     expect(&mut s, "set", "fn_effect_manifest_set('{}', p_replace => true)");
     cancel(&mut s, &mission);
     expect(&mut s, "succeeded", &format!("fn_job_ack('{paying}', 'bob')"));
-    assert_eq!(status(&mut s, &mission), "cancelled");
-    assert_eq!(told(&mut s, &mission), ["mission.compensated halted", "mission.cancelled"]);
+    assert_eq!(status(&mut s, &mission), "failed");
+    assert_eq!(told(&mut s, &mission), ["mission.compensation_failed"]);
     db.assert_sound();
 }
 
@@ -130,4 +148,121 @@ fn a_mission_that_goes_on_is_not_compensated_behind_its_back() {
     let (mission, _) = booked(&mut s);
     let answer = expect(&mut s, "not_finished", &format!("fn_effect_compensate(p_mission_id => '{mission}')"));
     assert!(answer["hint"].as_str().is_some_and(|hint| hint.contains("compensate_then_stop")), "{answer}");
+}
+
+#[test]
+fn an_effect_of_unknown_outcome_is_no_good_end_of_a_compensation() {
+    for alone in [false, true] {
+        let db = database();
+        let mut s = db.session();
+        declare(&mut s, TRIP);
+        let steps =
+            json!([{"name": "book", "kind": "trip", "retry": {"max_attempts": 1}}, {"name": "pay", "kind": "pay"}]);
+        let mission = start(&mut s, &json!({"steps": steps}), "");
+        let (job, paying) = (id(&claim(&mut s, "trip")), id(&claim(&mut s, "pay")));
+        let effects = plan(&mut s, &job, BOTH);
+        if !alone {
+            carry_out(&mut s, &effects[0]);
+        }
+        expect(&mut s, "run", &format!("fn_effect_begin('{}', 'bob')", effects[1]));
+        cancel(&mut s, &mission);
+        // Nobody says what became of the flight.
+        expect(&mut s, "cancelled", &format!("fn_job_fail_or_retry('{job}', 'bob', 'gone')"));
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{paying}', 'bob')"));
+        if !alone {
+            let claim = turn(&mut s);
+            undo(&mut s, &claim);
+        }
+        assert_eq!(status(&mut s, &mission), "failed", "alone: {alone}");
+        let error = s.text("SELECT last_error FROM agentq.mission");
+        assert_eq!(error, "the outcome of 1 effect is not known, and nobody has undone it");
+        let explained = s.call(&format!("fn_mission_explain('{mission}')"));
+        assert_eq!(explained["unknown_effects"][0]["effect_id"], json!(effects[1]), "{explained}");
+        db.assert_sound();
+    }
+}
+
+#[test]
+fn somebody_may_decide_that_an_effect_stays() {
+    let db = database();
+    let mut s = db.session();
+    let (mission, paying) = booked(&mut s);
+    cancel(&mut s, &mission);
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{paying}', 'bob')"));
+    let flight = s.text("SELECT effect_id FROM agentq.v_effect WHERE effect_type = 'flight.book'");
+    assert_eq!(s.call(&format!("fn_effect_skip('{flight}', 'too late')"))["code"], "compensating");
+    // The flight is tried twice.
+    for _ in 0..2 {
+        let job = id(&turn(&mut s));
+        s.call(&format!("fn_job_fail_or_retry('{job}', 'bob', 'taken off', p_retry_after => '0 s')"));
+    }
+    assert_eq!(status(&mut s, &mission), "failed");
+    let skipped = expect(&mut s, "skipped", &format!("fn_effect_skip('{flight}', 'it has taken off', 'ann')"));
+    assert_eq!(skipped["status"], "compensation_skipped");
+    assert_eq!(s.call(&format!("fn_effect_skip('{flight}', 'again')"))["code"], "not_skippable");
+    let told = "SELECT payload->>'reason' || ' ' || (payload->>'by') FROM agentq.event WHERE event_kind = 'effect.compensation_skipped'";
+    assert_eq!(s.text(told), "it has taken off ann");
+    // The others go on without it.
+    let rest = expect(&mut s, "compensating", &format!("fn_effect_compensate(p_mission_id => '{mission}')"));
+    assert_eq!(rest["effects"], 1);
+    let claim = turn(&mut s);
+    assert_eq!(text(&claim["payload_json"], "effect_type"), "hotel.book");
+    undo(&mut s, &claim);
+    let effects =
+        "SELECT effect_type || ' ' || status FROM agentq.v_effect WHERE mission_id IS NOT NULL ORDER BY seq LIMIT 2";
+    assert_eq!(s.texts(effects), ["hotel.book compensated", "flight.book compensation_skipped"]);
+    db.assert_sound();
+}
+
+/// Whose effects these are: for each the name of the step, and whether it belongs to this mission.
+fn owned(s: &mut Session, mission: &str) -> Vec<String> {
+    s.texts(&format!(
+        "SELECT concat_ws(' ', e.effect_type, p.name) FROM agentq_internal.effect e
+         JOIN agentq_internal.mission_step p ON p.step_id = e.step_id AND p.mission_id = e.mission_id
+         WHERE e.mission_id = '{mission}' ORDER BY e.seq"
+    ))
+}
+
+#[test]
+fn a_fork_answers_for_the_effects_of_what_it_takes_over_from_a_mission_that_failed() {
+    let db = database();
+    let mut s = db.session();
+    let (mission, paying) = booked(&mut s);
+    s.call(&format!("fn_job_fail_or_retry('{paying}', 'bob', 'no money', p_verdict => 'discard')"));
+    assert_eq!(status(&mut s, &mission), "failed");
+    let fork = text(&expect(&mut s, "forked", &format!("fn_mission_fork('{mission}', 'pay')")), "mission_id");
+    assert_eq!(owned(&mut s, &fork), ["hotel.book book", "flight.book book"]);
+    // The first mission has nothing left to undo, and the fork undoes all.
+    expect(&mut s, "nothing_to_compensate", &format!("fn_effect_compensate(p_mission_id => '{mission}')"));
+    s.call(&format!("fn_mission_cancel('{fork}', 'storm', 'compensate_then_stop')"));
+    assert_eq!(status(&mut s, &fork), "compensating");
+    for _ in 0..2 {
+        let claim = turn(&mut s);
+        undo(&mut s, &claim);
+    }
+    assert_eq!(status(&mut s, &fork), "cancelled");
+    // What is undone is done anew by the next fork.
+    let anew = text(&expect(&mut s, "forked", &format!("fn_mission_fork('{fork}', 'pay')")), "mission_id");
+    assert_eq!(crate::missions::steps(&mut s, &anew), "book queued, pay waiting, tell waiting");
+    assert_eq!(owned(&mut s, &anew), Vec::<String>::new());
+    db.assert_sound();
+}
+
+#[test]
+fn a_mission_that_succeeded_keeps_what_it_has_done_when_somebody_forks_it() {
+    let db = database();
+    let mut s = db.session();
+    let (mission, paying) = booked(&mut s);
+    // While it runs, too.
+    expect(&mut s, "forked", &format!("fn_mission_fork('{mission}', 'book')"));
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{paying}', 'bob')"));
+    let telling = id(&claim(&mut s, "tell"));
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{telling}', 'bob')"));
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    let fork = text(&expect(&mut s, "forked", &format!("fn_mission_fork('{mission}', 'tell')")), "mission_id");
+    assert_eq!(owned(&mut s, &fork), Vec::<String>::new());
+    s.call(&format!("fn_mission_cancel('{fork}', 'storm', 'compensate_then_stop')"));
+    assert_eq!(status(&mut s, &fork), "cancelled");
+    assert_eq!(owned(&mut s, &mission), ["hotel.book book", "flight.book book"]);
+    db.assert_sound();
 }

@@ -105,16 +105,25 @@ impl Hammer<'_> {
         let Some((job, token)) = self.dice.any_of(&held).cloned() else { return self.claim() };
         let me = self.me.clone();
         let (call, codes): (String, &[&str]) = match self.dice.below(8) {
-            0..4 => (format!("fn_job_ack('{job}', '{me}', NULL, '{token}')"), &["succeeded", "lease_lost"]),
-            4 => (format!("fn_job_release('{job}', '{me}', '{token}')"), &["released", "cancelled", "lease_lost"]),
-            5 => (format!("fn_job_heartbeat('{job}', '{me}', 30, NULL, '{token}')"), &["extended", "lease_lost"]),
+            0..4 => (
+                format!("fn_job_ack('{job}', '{me}', NULL, '{token}')"),
+                &["succeeded", "lease_lost", "already_finished"],
+            ),
+            4 => (
+                format!("fn_job_release('{job}', '{me}', '{token}')"),
+                &["released", "cancelled", "lease_lost", "already_finished"],
+            ),
+            5 => (
+                format!("fn_job_heartbeat('{job}', '{me}', 30, NULL, '{token}')"),
+                &["extended", "lease_lost", "already_finished"],
+            ),
             _ => {
                 let class = ["timeout", "timeout", "validation_error"][self.dice.below(3)];
                 let verdict = ["fail", "fail", "cancel", "discard"][self.dice.below(4)];
                 let call = format!(
                     "fn_job_fail_or_retry('{job}', '{me}', 'boom', '{class}', '{token}', '10 ms', '{verdict}')"
                 );
-                (call, &["retry_waiting", "dead_letter", "failed", "cancelled", "lease_lost"])
+                (call, &["retry_waiting", "dead_letter", "failed", "cancelled", "lease_lost", "already_finished"])
             }
         };
         let answer = self.call(&call, codes)?;

@@ -164,7 +164,7 @@ impl<'m> Worker<'m> {
         let begun = if with_own_row { self.client.begin(&own) } else { Ok(()) };
         let asked = begun.and_then(|()| self.client.ask(sql, &[&job, &me, &token]));
         let code = asked.map(|row| row.get::<_, String>(0));
-        let held_still = code.as_ref().is_ok_and(|code| code != "lease_lost");
+        let held_still = code.as_ref().is_ok_and(|code| code != "lease_lost" && code != "already_finished");
         let (code, committed) = match (with_own_row, code) {
             (false, code) => (code, Ok(())),
             (true, Ok(code)) if held_still => (Ok(code), self.client.commit()),

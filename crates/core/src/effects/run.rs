@@ -17,6 +17,8 @@ words! {
         Compensated = "compensated",
         /// Its compensation has failed for good.
         CompensationFailed = "compensation_failed",
+        /// Somebody has decided that it stays as it is.
+        CompensationSkipped = "compensation_skipped",
     }
 }
 
@@ -54,7 +56,9 @@ pub fn begin(status: Status, begun_under_this_lease: bool, idempotent: bool) -> 
         Status::Executing if begun_under_this_lease => Begin::InProgress,
         Status::Executing if idempotent => Begin::Run { again: true },
         Status::Executing => Begin::UnknownOutcome,
-        Status::Compensating | Status::Compensated | Status::CompensationFailed => Begin::Undone,
+        Status::Compensating | Status::Compensated | Status::CompensationFailed | Status::CompensationSkipped => {
+            Begin::Undone
+        }
     }
 }
 

@@ -46,6 +46,32 @@ pub fn references(path: &str) -> Result<References, Refusal> {
     Ok(found)
 }
 
+/// The beginnings of a path, the longest first: `$.a.list`, `$.a` and `$` of `$.a.list ? (@ > 1)`. A beginning ends behind a
+/// member or a subscript; what follows the first that is neither belongs to none.
+pub fn beginnings(path: &str) -> Vec<&str> {
+    let Some(root) = path.find('$') else { return Vec::new() };
+    let mut rest = &path[root + 1..];
+    let mut ends = vec![root + 1];
+    loop {
+        let at = rest.trim_start();
+        let next = if let Some(member) = at.strip_prefix('.') {
+            let member = member.trim_start();
+            match member.strip_prefix('"') {
+                Some(name) => quoted(name, path).ok().map(|(_, rest)| rest),
+                None => Some(&member[member.find(|c| !is_plain(c)).unwrap_or(member.len())..]),
+            }
+            // A call, such as .size(), or one of .* and .**.
+            .filter(|rest| rest.len() < member.len() && !rest.trim_start().starts_with('('))
+        } else {
+            at.strip_prefix('[').and_then(|subscript| Some(&subscript[subscript.find(']')? + 1..]))
+        };
+        let Some(next) = next else { break };
+        rest = next;
+        ends.push(path.len() - rest.len());
+    }
+    ends.into_iter().rev().map(|end| &path[..end]).collect()
+}
+
 /// Reads what follows a `$`; returns the rest.
 fn root<'a>(rest: &'a str, path: &str, found: &mut References) -> Result<&'a str, Refusal> {
     let name_end = rest.find(|c| !is_plain(c)).unwrap_or(rest.len());
@@ -105,6 +131,19 @@ mod tests {
 
     fn steps(path: &str) -> Vec<String> {
         references(path).unwrap().steps.into_iter().collect()
+    }
+
+    #[test]
+    fn the_beginnings_of_a_path_end_behind_members_and_subscripts() {
+        assert_eq!(beginnings("$.a.list[*] ? (@.x > 1).y"), ["$.a.list[*]", "$.a.list", "$.a", "$"]);
+        assert_eq!(
+            beginnings("strict $ . \"a b\" [0 to 2]"),
+            ["strict $ . \"a b\" [0 to 2]", "strict $ . \"a b\"", "strict $"]
+        );
+        assert_eq!(beginnings("$.a.size()"), ["$.a", "$"]);
+        assert_eq!(beginnings("$.a.**"), ["$.a", "$"]);
+        assert_eq!(beginnings("$.größe"), ["$.größe", "$"]);
+        assert_eq!(beginnings("7"), Vec::<&str>::new());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::plan::{Decision, Work, anew, decide};
 use super::status::{Required, StepStatus};
+use super::template::results::{AT_ONCE, ended_before, has};
 use super::template::{Parent, Step, Template};
 use crate::jsonb::Item;
 use proptest::prelude::*;
@@ -115,6 +116,8 @@ proptest! {
         let shape: Vec<_> = shape.into_iter().map(|(a, b, c)| (if sparse { a & (a >> 7) & (a >> 13) } else { a }, b, c)).collect();
         let template = template(&shape);
         let mut run = Run::new(&template);
+        assert!(template.steps.len() <= AT_ONCE);
+        let sure = ended_before(&template.steps, 0);
         let (mut status, mut begun) = (vec![None; template.steps.len()], BTreeSet::new());
         naive(&template, &mut status, &mut begun);
         for (pick, well, together) in picks {
@@ -130,7 +133,12 @@ proptest! {
             open.truncate(together);
             let end = if well { StepStatus::Succeeded } else { StepStatus::Failed };
             let ended: Vec<(usize, StepStatus)> = open.into_iter().map(|step| (step, end)).collect();
+            let begun_before = run.begun.len();
             run.end(&ended);
+            for step in &run.begun[begun_before..] {
+                let still_open = (0..run.status.len()).find(|other| has(&sure[*step], *other) && run.status[*other].is_none());
+                prop_assert_eq!(still_open, None, "step {} begins while this one is open, of which it is sure", step);
+            }
             prop_assert!(run.locked.is_sorted(), "steps are locked by level and number: {:?}", run.locked);
             ended.iter().for_each(|(step, end)| status[*step] = Some(*end));
             naive(&template, &mut status, &mut begun);

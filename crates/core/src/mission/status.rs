@@ -84,6 +84,7 @@ pub const MISSION_ARROWS: &[(MissionStatus, MissionStatus, &str)] = {
         (Cancelling, Cancelled, "the end of its last step"),
         (Cancelling, Compensating, "the end of its last step"),
         (Compensating, Cancelled, "the end of its last compensation"),
+        (Compensating, Failed, "a compensation that failed, or an effect of which nobody knows whether it happened"),
     ]
 };
 

@@ -56,14 +56,14 @@ fn a_step_is_read_with_all_it_may_say() {
         "risk_level": "low", "effects": [], "steps": [
         {"name": "a", "kind": "ka", "params": {"x": 1}, "executor": "noop", "on_failure": "continue", "effects": {}},
         {"name": "b", "kind": "kb", "on_failure": {"goto": "oops"}},
-        {"name": "c", "kind": "kc", "depends_on": ["a", {"step": "b", "status": "ended"}], "join": {"quorum": 1},
+        {"name": "c", "kind": "kc", "depends_on": ["a", {"step": "b", "status": "ended"}], "join": {"quorum": 2},
          "when": "$.a.ok == true", "for_each": {"in": "$.b.list", "join": "any"}, "params": {"u": {"$from": "$item"}},
          "timeout_seconds": 2.5, "retry": {"max_attempts": 3}, "queue": "mail", "priority": 7},
         {"name": "oops", "kind": "ko"},
         {"name": "sub", "mission": {"steps": [{"kind": "x"}]}}]}));
     let [a, b, c, oops, sub] = template.steps.as_slice() else { panic!("five steps") };
     assert!(!a.fails_mission && !b.fails_mission && c.fails_mission);
-    assert_eq!((c.need, c.parents.len(), c.level), (1, 2, 1));
+    assert_eq!((c.need, c.parents.len(), c.level), (2, 2, 1));
     let spec = c.spec.clone().unwrap();
     assert_eq!(spec.reads, ["a", "b"]);
     assert_eq!((spec.items_needed, spec.max_attempts, spec.priority), (Some(1), Some(3), Some(7)));
@@ -125,6 +125,28 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         (two(json!({"kind": "k", "when": "$.b > 1"})), "steps[1].when: there is no step \"b\""),
         (two(json!({"kind": "k", "when": "$.a > 1"})), "steps[1]: it reads the result of \"a\""),
+        (
+            two(json!({"kind": "k", "depends_on": [{"step": "a", "status": "failed"}]})),
+            "steps[1]: it waits for the failure of \"a\", which ends the mission",
+        ),
+        // Whichever of the two ends first, the other may still be under way.
+        (
+            json!({"steps": [{"name": "a", "kind": "k"}, {"name": "b", "kind": "k"},
+                {"kind": "k", "depends_on": ["a", "b"], "join": "any", "when": "$.a.x > 1"}]}),
+            "steps[2]: it reads the result of \"a\", which need not have ended before it",
+        ),
+        (
+            json!({"steps": [{"name": "a", "kind": "k"}, {"name": "b", "kind": "k"}, {"name": "c", "kind": "k", "depends_on": ["a"]},
+                {"kind": "k", "depends_on": ["a", "b", "c"], "join": {"quorum": 2}, "params": {"x": {"$from": "$.b"}}}]}),
+            "steps[3]: it reads the result of \"b\", which need not have ended before it",
+        ),
+        // A step that is skipped ends before the other of which it asked.
+        (
+            json!({"steps": [{"name": "a", "kind": "k"}, {"name": "b", "kind": "k", "on_failure": "continue"},
+                {"name": "c", "kind": "k", "depends_on": ["a", "b"]},
+                {"kind": "k", "depends_on": [{"step": "c", "status": "ended"}], "when": "$.a.x > 1"}]}),
+            "steps[3]: it reads the result of \"a\", which need not have ended before it",
+        ),
         (two(json!({"kind": "k", "when": "$ > 1"})), "steps[1].when: the path \"$ > 1\" does not name"),
         (two(json!({"kind": "k", "when": "$item > 1"})), "steps[1].when: there is no variable $item"),
         (two(json!({"kind": "k", "params": []})), "steps[1].params must be a JSON object"),
@@ -177,4 +199,20 @@ fn there_is_a_bound_for_steps_and_for_nesting() {
         deep = json!({"steps": [{"name": "s", "mission": deep}]});
     }
     refused(deep, "steps[0].mission.steps[0].mission");
+}
+
+#[test]
+fn a_step_may_read_what_has_ended_whichever_of_its_parents_come_first() {
+    let sound = [
+        // Both come behind a.
+        json!({"steps": [{"name": "a", "kind": "k"}, {"name": "b", "kind": "k", "depends_on": ["a"]}, {"name": "c", "kind": "k", "depends_on": ["a"]},
+            {"kind": "k", "depends_on": ["b", "c"], "join": "any", "when": "$.a.x > 1"}]}),
+        // Two of three are at least one of those behind a, or a itself.
+        json!({"steps": [{"name": "a", "kind": "k"}, {"name": "b", "kind": "k"}, {"name": "c", "kind": "k", "depends_on": ["a"]},
+            {"kind": "k", "depends_on": ["a", "b", "c"], "join": {"quorum": 2}, "params": {"x": {"$from": "$.a"}}}]}),
+        // It is skipped only when the one that it waits for has ended.
+        json!({"steps": [{"name": "a", "kind": "k", "on_failure": "continue"}, {"name": "b", "kind": "k", "depends_on": ["a"]},
+            {"kind": "k", "depends_on": [{"step": "b", "status": "ended"}], "when": "$.a.x > 1"}]}),
+    ];
+    sound.into_iter().for_each(|template| drop(read(template)));
 }

@@ -6,7 +6,7 @@
 
 mod order;
 mod read;
-mod results;
+pub(super) mod results;
 mod spec;
 mod step;
 

@@ -23,6 +23,21 @@ pub fn add_branches(steps: &mut [Step<'_>], branches: Vec<Branch>) -> Result<(),
     Ok(())
 }
 
+/// A step cannot wait for a failure that ends the mission: it would never begin.
+pub fn check_failures(steps: &[Step<'_>], list: &Reader<'_>) -> Result<(), Refusal> {
+    for (number, step) in steps.iter().enumerate() {
+        let ends_all = |parent: &&Parent| parent.required == Required::Failed && steps[parent.step].fails_mission;
+        if let Some(parent) = step.parents.iter().find(ends_all) {
+            let name = shown(&steps[parent.step].name);
+            return Err(Refusal::new(
+                format!("{}[{number}]: it waits for the failure of \"{name}\", which ends the mission", list.path()),
+                format!("Give \"{name}\" the on_failure \"continue\"."),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Finds the level of each step, or the cycle that keeps it from having one.
 pub fn find_levels(steps: &mut [Step<'_>], list: &Reader<'_>) -> Result<(), Refusal> {
     let mut behind: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];

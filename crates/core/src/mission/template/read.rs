@@ -7,6 +7,7 @@ use super::{DEEPEST, INPUT, LONGEST_NAME, MODES, MOST_EDGES, MOST_STEPS, Outside
 use crate::Refusal;
 use crate::error::shown;
 use crate::jsonb::Item;
+use crate::policy::Risk;
 use crate::reader::{Bounds, Reader};
 use std::collections::HashMap;
 
@@ -61,11 +62,11 @@ pub fn template<'a>(
             "Put a step between those that all wait for the same ones.",
         ));
     }
+    order::check_failures(&steps, &list)?;
     order::find_levels(&mut steps, &list)?;
     results::check(&steps, &list)?;
-    for key in ["description", "risk_level"] {
-        at.member(key).text()?;
-    }
+    at.member("description").text()?;
+    at.member("risk_level").word(&Risk::WORDS)?;
     Ok(Template {
         title: at.member("title").text()?.map(str::to_owned),
         mode: at.member("cancellation_mode").word(&MODES)?.unwrap_or(MODES[0]),

@@ -11,6 +11,8 @@ pub struct Spec {
     /// How many items must succeed; None: all.
     pub items_needed: Option<i64>,
     pub timeout_seconds: Option<f64>,
+    /// A holder that makes no progress for this long loses its job.
+    pub stall_seconds: Option<i32>,
     pub max_attempts: Option<i32>,
     pub queue: Option<String>,
     pub priority: Option<i32>,
@@ -33,6 +35,7 @@ impl Spec {
         put("for_each", self.for_each.clone().map(Value::from));
         put("items_needed", self.items_needed.map(Value::from));
         put("timeout_seconds", self.timeout_seconds.map(Value::from));
+        put("stall_seconds", self.stall_seconds.map(Value::from));
         put("max_attempts", self.max_attempts.map(Value::from));
         put("queue", self.queue.clone().map(Value::from));
         put("priority", self.priority.map(Value::from));
@@ -56,6 +59,7 @@ impl Spec {
             for_each: text("for_each"),
             items_needed: at.member("items_needed").whole(i64::MIN..=i64::MAX).ok().flatten(),
             timeout_seconds: at.member("timeout_seconds").number(f64::MIN..=f64::MAX).ok().flatten(),
+            stall_seconds: at.member("stall_seconds").whole(i32::MIN..=i32::MAX).ok().flatten(),
             max_attempts: at.member("max_attempts").whole(i32::MIN..=i32::MAX).ok().flatten(),
             queue: text("queue"),
             priority: at.member("priority").whole(i32::MIN..=i32::MAX).ok().flatten(),

@@ -17,7 +17,7 @@ pub const TIMEOUTS: RangeInclusive<f64> = 0.000_001..=315_360_000.0;
 const LARGEST_QUORUM: i64 = 1_000_000;
 const MOST_ATTEMPTS: i32 = 1_000;
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "name",
     "kind",
     "description",
@@ -29,6 +29,7 @@ const KEYS: [&str; 17] = [
     "for_each",
     "on_failure",
     "timeout_seconds",
+    "stall_seconds",
     "retry",
     "queue",
     "priority",
@@ -117,6 +118,7 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
             for_each: for_each.map(str::to_owned),
             items_needed: items_needed.flatten(),
             timeout_seconds: at.member("timeout_seconds").hint("Leave it out for no time-out.").seconds(TIMEOUTS)?,
+            stall_seconds: at.member("stall_seconds").whole(input::STALLS)?,
             max_attempts: max_attempts.whole(1..=MOST_ATTEMPTS)?,
             queue,
             priority: at.member("priority").whole(0..=i32::MAX)?,
