@@ -184,3 +184,16 @@ fn a_thousand_enqueues_are_a_thousand_jobs() {
     assert_eq!((jobs.len(), distinct.len()), (1000, 1000));
     db.assert_sound();
 }
+
+#[test]
+fn a_payload_in_the_place_of_the_key_is_warned_about_and_a_duplicate_names_its_kind() {
+    let db = database();
+    let mut s = db.session();
+    for (key, is_warned) in [(r#"{"only": "here"}"#, true), ("{only here}", false), ("k", false)] {
+        s.call(&format!("fn_job_enqueue('a', '{key}')"));
+        let warning = format!("the idempotency key looks like a payload: {key}");
+        assert_eq!(db.cluster.log().contains(&warning), is_warned, "{key}");
+    }
+    let again = s.call("fn_job_enqueue('b', 'k')");
+    assert_eq!((&again["code"], &again["job_kind"]), (&json!("duplicate"), &json!("a")));
+}

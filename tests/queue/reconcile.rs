@@ -1,6 +1,6 @@
 //! Jobs with effects outside, whose worker fell silent: nobody runs them again before someone has looked.
 
-use agentq_tests::{Session, attempts, claimed, database, expect, id, json, refused};
+use agentq_tests::{Session, attempts, claimed, database, eventually, expect, id, json, refused};
 
 /// A job whose holder has fallen silent.
 #[track_caller]
@@ -125,4 +125,34 @@ fn a_cancel_that_was_asked_for_ends_the_job_when_its_holder_falls_silent() {
     assert_eq!(s.state(&job), "cancelled");
     // Somebody may want to look all the same.
     assert_eq!(s.count("agentq.event WHERE event_kind = 'job.outcome_unknown'"), 1);
+}
+
+#[test]
+fn of_two_reconciliations_that_meet_between_look_and_lock_one_counts() {
+    let db = database();
+    let (mut first, mut limits, mut look) = (db.session(), db.session(), db.session());
+    let job = parked(&mut first, "");
+    let waiting = |look: &mut Session, many: i64| {
+        let waits = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        eventually("they wait", || look.count(waits) == many);
+    };
+    first.run("BEGIN");
+    expect(&mut first, "reconciled", &format!("fn_job_reconcile('{job}', 'retry')"));
+    std::thread::scope(|scope| {
+        // A change of limits waits for the first, and the second waits behind it: it has looked, and locked nothing yet.
+        let limits = scope.spawn(move || {
+            limits.run("BEGIN");
+            limits.call("fn_limit_set('kind:other', '{\"max_concurrent\": 1}')");
+            limits.run("ROLLBACK");
+        });
+        waiting(&mut look, 1);
+        let second = scope.spawn(|| db.session().call(&format!("fn_job_reconcile('{job}', 'done')")));
+        waiting(&mut look, 2);
+        first.run("COMMIT");
+        limits.join().expect("the change of limits ends");
+        let second = second.join().expect("it answers");
+        assert_eq!((&second["code"], &second["state"]), (&json!("not_parked"), &json!("queued")), "{second}");
+    });
+    assert_eq!(id(&claimed(&mut first, "bob")), job, "it is where it was");
+    db.assert_sound();
 }

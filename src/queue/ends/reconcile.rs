@@ -38,7 +38,7 @@ fn fn_job_reconcile(
         let by = by.map_or_else(db::session_user, str::to_owned);
         let now = clock::now();
         db::answer(|db| {
-            let Some(parked) = Parked::lock(db, job_id) else {
+            let Some(parked) = Parked::lock(db, job_id, now) else {
                 let state = answer::state_of(db, job_id).unwrap_or_else(|| unknown_job(job_id));
                 return Jsonb::from_value(json!({
                     "ok": false, "code": "not_parked", "job_id": job_id.to_string(), "state": state,
@@ -69,15 +69,20 @@ pub fn is_parked(db: &Db, job_id: Uuid) -> bool {
 }
 
 impl Parked {
-    fn lock(db: &Db, job_id: Uuid) -> Option<Parked> {
+    fn lock(db: &Db, job_id: Uuid, now: Micros) -> Option<Parked> {
+        if !is_parked(db, job_id) {
+            return None;
+        }
+        // Somebody else may have been quicker, and may have let it run again: what its row says counts once its place is
+        // ours.
+        let place = place::take_resting(db, job_id)?;
         let row = db.run(&PARKED, &[job_id.into()]);
         if row.is_empty() {
+            place.enter(db, now);
             return None;
         }
         let (attempts, max_attempts, last_error) =
             (row.must("attempts"), row.must("max_attempts"), row.get("last_error"));
-        // Somebody else may have been quicker.
-        let place = place::take_resting(db, job_id)?;
         Some(Parked { place, attempts, max_attempts, last_error })
     }
 

@@ -46,6 +46,14 @@ fn fn_job_enqueue(
     answer::if_on(|rules| {
         let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
         let key = p_idempotency_key.map(|k| input::name("p_idempotency_key", k, input::LONGEST_KEY).or_raise());
+        if let Some(key) = key.filter(|key| looks_like_a_payload(key)) {
+            ereport!(
+                WARNING,
+                PgSqlErrorCode::ERRCODE_WARNING,
+                format!("the idempotency key looks like a payload: {}", agentq_core::error::shown(key)),
+                "The second parameter is the key. Name the payload: p_payload_json => '…'."
+            );
+        }
         let actor = p_actor.map(|a| input::name("p_actor", a, input::LONGEST_NAME).or_raise());
         let [source_ref, target_ref, payload_ref] =
             [("p_source_ref", p_source_ref), ("p_target_ref", p_target_ref), ("p_payload_ref", p_payload_ref)]
@@ -107,6 +115,11 @@ fn fn_job_enqueue(
             ("scheduled_at", json::moment(scheduled_at).item()),
         ]))
     })
+}
+
+/// Whether a key is a JSON object, which somebody has put in the place of the payload.
+fn looks_like_a_payload(key: &str) -> bool {
+    key.starts_with('{') && key.ends_with('}') && serde_json::from_str::<serde::de::IgnoredAny>(key).is_ok()
 }
 
 /// Refuses a rule about an earlier job where there is no key by which to know that job.

@@ -5,7 +5,7 @@ RETURNING true
 
 -- name: key_holder(key text, key_hash uuid)
 SELECT jsonb_build_object('ok', true, 'code', 'duplicate', 'duplicate', true, 'job_id', q.job_id,
-    'state', q.state, 'queue', q.queue, 'scheduled_at', q.scheduled_at)
+    'job_kind', q.job_kind, 'state', q.state, 'queue', q.queue, 'scheduled_at', q.scheduled_at)
 FROM (
     SELECT job_id FROM agentq_internal.job_key WHERE idempotency_key = $1
     UNION ALL

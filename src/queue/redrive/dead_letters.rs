@@ -221,7 +221,7 @@ fn one(db: &Db, rules: &Rulebook, letter: Uuid, options: &Options, now: Micros) 
         Fate::Refused(turned_away) => Err(turned_away.refusal.clone()).or_raise(),
     };
     Jsonb::from_value(json!({
-        "ok": code == "redriven", "code": code, "dead_letter_id": letter.id.to_string(),
+        "ok": true, "code": code, "dead_letter_id": letter.id.to_string(),
         "job_id": job_id.to_string(), "replay_of": letter.job_id.to_string(),
     }))
 }

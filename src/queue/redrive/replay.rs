@@ -115,7 +115,7 @@ fn replay(db: &Db, rules: &Rulebook, job_id: Uuid, from: &From<'_>, options: &Op
         events::emit(db, "job.replayed", &id.to_string(), what, now);
     }
     Jsonb::from_value(json!({
-        "ok": code == "replayed", "code": code, "job_id": id.to_string(), "replay_of": job_id.to_string(),
+        "ok": true, "code": code, "job_id": id.to_string(), "replay_of": job_id.to_string(),
         "replays": replays + i32::from(code == "replayed"),
     }))
 }
