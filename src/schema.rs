@@ -38,8 +38,10 @@ extension_sql_file!(
 
 // events: what happened, in which order
 extension_sql_file!("../sql/events/event.sql", name = "events_event", requires = ["base_functions", fn_config_get]);
-extension_sql_file!("../sql/events/log.sql", name = "events_log", requires = ["events_event"]);
-extension_sql_file!("../sql/events/access.sql", name = "events_access", requires = ["events_log"]);
+extension_sql_file!("../sql/events/event_index.sql", name = "events_event_index", requires = ["events_event"]);
+extension_sql_file!("../sql/events/log.sql", name = "events_log", requires = ["events_event_index"]);
+extension_sql_file!("../sql/events/partition.sql", name = "events_partition", requires = ["events_log"]);
+extension_sql_file!("../sql/events/access.sql", name = "events_access", requires = ["events_partition"]);
 extension_sql_file!(
     "../sql/events/functions.sql",
     name = "events_functions",
@@ -58,7 +60,8 @@ extension_sql_file!("../sql/queue/domains.sql", name = "queue_domains", requires
 extension_sql_file!("../sql/queue/job.sql", name = "queue_job", requires = ["queue_domains"]);
 extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job"]);
 extension_sql_file!("../sql/queue/heartbeat.sql", name = "queue_heartbeat", requires = ["queue_dead_letter"]);
-extension_sql_file!("../sql/queue/job_queue.sql", name = "queue_job_queue", requires = ["queue_heartbeat"]);
+extension_sql_file!("../sql/queue/job_queue_view.sql", name = "queue_job_queue_view", requires = ["queue_heartbeat"]);
+extension_sql_file!("../sql/queue/job_queue.sql", name = "queue_job_queue", requires = ["queue_job_queue_view"]);
 extension_sql_file!("../sql/queue/views.sql", name = "queue_views", requires = ["queue_job_queue"]);
 extension_sql_file!(
     "../sql/queue/schedule.sql",
@@ -72,8 +75,10 @@ extension_sql_file!(
     name = "queue_limit_views",
     requires = ["queue_metric", fn_limit_counted, fn_limit_gauge]
 );
-extension_sql_file!("../sql/queue/insight.sql", name = "queue_insight", requires = ["queue_limit_views"]);
-extension_sql_file!("../sql/queue/access.sql", name = "queue_access", requires = ["queue_insight"]);
+extension_sql_file!("../sql/queue/limit_view.sql", name = "queue_limit_view", requires = ["queue_limit_views"]);
+extension_sql_file!("../sql/queue/insight.sql", name = "queue_insight", requires = ["queue_limit_view"]);
+extension_sql_file!("../sql/queue/job_explain.sql", name = "queue_job_explain", requires = ["queue_insight"]);
+extension_sql_file!("../sql/queue/access.sql", name = "queue_access", requires = ["queue_job_explain"]);
 extension_sql_file!(
     "../sql/queue/functions.sql",
     name = "queue_functions",
@@ -98,6 +103,7 @@ extension_sql_file!(
         fn_job_move_to_dead_letter,
         fn_job_purge,
         fn_job_get,
+        fn_job_wait,
         fn_job_replay,
         fn_job_reconcile,
         triage_and_resolve,
@@ -109,6 +115,7 @@ extension_sql_file!(
         fn_retry_policy_set,
         fn_retry_policy_remove,
         fn_limit_set,
+        fn_limit_preset,
         fn_limit_remove,
         fn_limit_report,
         fn_limit_gauge,
@@ -135,7 +142,9 @@ extension_sql_file!(
 // flow: what jobs have already done, missions, effects
 extension_sql_file!("../sql/flow/steps.sql", name = "flow_steps", requires = ["queue_functions"]);
 extension_sql_file!("../sql/flow/mission.sql", name = "flow_mission", requires = ["flow_steps"]);
-extension_sql_file!("../sql/flow/effect.sql", name = "flow_effect", requires = ["flow_mission"]);
+extension_sql_file!("../sql/flow/mission_wait.sql", name = "flow_mission_wait", requires = ["flow_mission"]);
+extension_sql_file!("../sql/flow/mission_views.sql", name = "flow_mission_views", requires = ["flow_mission_wait"]);
+extension_sql_file!("../sql/flow/effect.sql", name = "flow_effect", requires = ["flow_mission_views"]);
 extension_sql_file!("../sql/flow/access.sql", name = "flow_access", requires = ["flow_effect"]);
 extension_sql_file!(
     "../sql/flow/functions.sql",
@@ -155,12 +164,18 @@ extension_sql_file!(
         fn_job_sleep,
         fn_signal_send,
         fn_signal_wait,
+        fn_child_start,
+        fn_child_wait,
         fn_mission_start,
         fn_mission_cancel,
-        fn_mission_pause,
+        pause_whole,
         fn_mission_resume,
+        fn_mission_recover_stale,
+        fn_mission_retry,
+        fn_runtime_capabilities,
         fn_mission_fork,
         fn_mission_get,
+        fn_mission_wait,
         fn_mission_explain,
         fn_mission_graph,
         fn_effect_manifest_set,
@@ -187,7 +202,17 @@ extension_sql_file!(
     requires = ["flow_functions", fn_policy_accepts]
 );
 extension_sql_file!("../sql/governance/proposal.sql", name = "governance_proposal", requires = ["governance_policy"]);
-extension_sql_file!("../sql/governance/access.sql", name = "governance_access", requires = ["governance_proposal"]);
+extension_sql_file!(
+    "../sql/governance/proposal_views.sql",
+    name = "governance_proposal_views",
+    requires = ["governance_proposal"]
+);
+extension_sql_file!(
+    "../sql/governance/consumer.sql",
+    name = "governance_consumer",
+    requires = ["governance_proposal_views"]
+);
+extension_sql_file!("../sql/governance/access.sql", name = "governance_access", requires = ["governance_consumer"]);
 extension_sql_file!(
     "../sql/governance/functions.sql",
     name = "governance_functions",

@@ -5,11 +5,11 @@ CREATE TABLE agentq.access_rule (
     privilege text NOT NULL,
     object    name NOT NULL,
     CONSTRAINT access_rule_pkey PRIMARY KEY (level, privilege, object),
-    CONSTRAINT access_rule_level_check CHECK (level IN ('producer', 'worker', 'operator', 'reader')),
+    CONSTRAINT access_rule_level_check CHECK (level IN ('producer', 'proposer', 'worker', 'operator', 'reader')),
     CONSTRAINT access_rule_privilege_check CHECK (privilege IN ('EXECUTE', 'SELECT', 'INSERT', 'UPDATE', 'DELETE'))
 );
 COMMENT ON TABLE agentq.access_rule IS 'What each access level may do.';
-COMMENT ON COLUMN agentq.access_rule.level IS 'producer, worker, operator or reader.';
+COMMENT ON COLUMN agentq.access_rule.level IS 'producer, proposer, worker, operator or reader.';
 COMMENT ON COLUMN agentq.access_rule.privilege IS 'The privilege.';
 COMMENT ON COLUMN agentq.access_rule.object IS 'The table, view or function. A level that has a function of agentq_internal needs it for a view, and cannot call it by name.';
 
@@ -27,7 +27,7 @@ CREATE TABLE agentq.access_grant (
     granted_at timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
     granted_by text NOT NULL DEFAULT session_user,
     CONSTRAINT access_grant_pkey PRIMARY KEY (role_name, level),
-    CONSTRAINT access_grant_level_check CHECK (level IN ('producer', 'worker', 'operator', 'reader'))
+    CONSTRAINT access_grant_level_check CHECK (level IN ('producer', 'proposer', 'worker', 'operator', 'reader'))
 );
 COMMENT ON TABLE agentq.access_grant IS 'Which role has been given which level.';
 COMMENT ON COLUMN agentq.access_grant.role_name IS 'The role.';
@@ -42,7 +42,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF p_level IS NULL OR NOT EXISTS (SELECT FROM agentq.access_rule WHERE level = p_level) THEN
         RAISE EXCEPTION 'access level "%" is not known', coalesce(p_level, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Use one of: producer, worker, operator, reader.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Use one of: producer, proposer, worker, operator, reader.';
     END IF;
     IF p_role IS NULL OR NOT EXISTS (SELECT FROM pg_roles WHERE rolname = p_role) THEN
         RAISE EXCEPTION 'there is no role "%"', coalesce(p_role, 'NULL')
@@ -96,7 +96,7 @@ BEGIN
     ON CONFLICT (role_name, level) DO UPDATE SET granted_at = g.granted_at;
     RETURN jsonb_build_object('ok', true, 'code', 'granted', 'role', p_role, 'level', p_level);
 END $$;
-COMMENT ON FUNCTION agentq.fn_access_grant(text, text) IS 'Gives a role one of the levels producer, worker, operator or reader.';
+COMMENT ON FUNCTION agentq.fn_access_grant(text, text) IS 'Gives a role one of the levels producer, proposer, worker, operator or reader.';
 
 CREATE FUNCTION agentq.fn_access_revoke(p_role text, p_level text) RETURNS jsonb LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$

@@ -12,12 +12,25 @@ CREATE TABLE agentq.event (
     source         text,
     tags           text[] NOT NULL DEFAULT '{}',
     dedupe_key     text,
-    correlation_id uuid,
+    correlation_id text,
     trace_id       text,
     mission_id     uuid,
     xid            xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id(),
+    origin         text DEFAULT 'caller',
+    actor          text DEFAULT session_user,
+    target_type    text,
+    target_id      text,
+    command_id     uuid,
+    agent_run_id   uuid,
+    swarm_run_id   uuid,
+    step_index     integer,
+    tool_name      text,
+    latency_ms     integer,
+    token_usage    jsonb,
+    cost_units     numeric,
     CONSTRAINT event_purpose_check CHECK (purpose IN ('event', 'audit', 'agent_step')),
-    CONSTRAINT event_kind_check CHECK (btrim(event_kind) <> '')
+    CONSTRAINT event_kind_check CHECK (btrim(event_kind) <> ''),
+    CONSTRAINT event_origin_check CHECK (origin IN ('agentq', 'caller'))
 ) PARTITION BY LIST (purpose);
 CREATE TABLE agentq_internal.event_usual PARTITION OF agentq.event FOR VALUES IN ('event', 'agent_step') PARTITION BY RANGE (event_at);
 CREATE TABLE agentq_internal.event_audit PARTITION OF agentq.event FOR VALUES IN ('audit') PARTITION BY RANGE (event_at);
@@ -47,6 +60,18 @@ COMMENT ON COLUMN agentq.event.correlation_id IS 'What it belongs to, across sys
 COMMENT ON COLUMN agentq.event.trace_id IS 'The trace that it is part of.';
 COMMENT ON COLUMN agentq.event.mission_id IS 'The mission that it is about.';
 COMMENT ON COLUMN agentq.event.xid IS 'The transaction that wrote it; event_log is made by it.';
+COMMENT ON COLUMN agentq.event.origin IS 'agentq, or caller: who says it. NULL: it was written before there was this column.';
+COMMENT ON COLUMN agentq.event.actor IS 'The role that wrote it; of what agentq itself says, who caused it.';
+COMMENT ON COLUMN agentq.event.target_type IS 'What kind of thing it happened to, such as job or mission.';
+COMMENT ON COLUMN agentq.event.target_id IS 'The id of that thing.';
+COMMENT ON COLUMN agentq.event.command_id IS 'The command that it is about.';
+COMMENT ON COLUMN agentq.event.agent_run_id IS 'The run of an agent that it is about.';
+COMMENT ON COLUMN agentq.event.swarm_run_id IS 'The run of a swarm that it is about.';
+COMMENT ON COLUMN agentq.event.step_index IS 'Of a step of an agent: its number in the run.';
+COMMENT ON COLUMN agentq.event.tool_name IS 'Of a step of an agent: the tool.';
+COMMENT ON COLUMN agentq.event.latency_ms IS 'Of a step of an agent: how long it took, in milliseconds.';
+COMMENT ON COLUMN agentq.event.token_usage IS 'Of a step of an agent: tokens by kind.';
+COMMENT ON COLUMN agentq.event.cost_units IS 'Of a step of an agent: what it cost.';
 COMMENT ON TABLE agentq_internal.event_usual IS 'Events and steps of agents.';
 COMMENT ON TABLE agentq_internal.event_audit IS 'Audits.';
 COMMENT ON TABLE agentq_internal.event_usual_rest IS 'Events and steps of agents of a time that has no partition.';

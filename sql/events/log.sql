@@ -8,6 +8,7 @@ CREATE TABLE agentq.event_log (
     event_at timestamptz NOT NULL,
     digest   bytea NOT NULL,
     hash     bytea NOT NULL,
+    form     smallint NOT NULL DEFAULT 1,
     CONSTRAINT event_log_place_check CHECK (seq > 0 AND place > 0 AND place <= seq),
     CONSTRAINT event_log_hash_check CHECK (octet_length(digest) = 32 AND octet_length(hash) = 32)
 ) PARTITION BY LIST (purpose);
@@ -21,6 +22,7 @@ COMMENT ON COLUMN agentq.event_log.event_id IS 'The event.';
 COMMENT ON COLUMN agentq.event_log.event_at IS 'When it happened.';
 COMMENT ON COLUMN agentq.event_log.digest IS 'SHA-256 of the event.';
 COMMENT ON COLUMN agentq.event_log.hash IS 'SHA-256 of the hash before it in the chain and of this row.';
+COMMENT ON COLUMN agentq.event_log.form IS 'The form in which the digest was made: 1 by 0.9.0, 2 since then.';
 COMMENT ON TABLE agentq_internal.event_log_usual IS 'The places of events and steps of agents.';
 COMMENT ON TABLE agentq_internal.event_log_audit IS 'The places of audits.';
 
@@ -124,32 +126,6 @@ COMMENT ON COLUMN agentq.v_event_partition.partition IS 'Its name.';
 COMMENT ON COLUMN agentq.v_event_partition.lower IS 'Its first moment, or its first place in the log; NULL: it holds what has no partition.';
 COMMENT ON COLUMN agentq.v_event_partition.upper IS 'The moment, or place, after its last one.';
 COMMENT ON COLUMN agentq.v_event_partition.bytes IS 'Its size, with indexes.';
-
--- Makes a partition. It is attached, which lets events be written and read meanwhile; a partition "of"
--- would wait for every reader.
-CREATE FUNCTION agentq_internal.fn_event_partition_make(p_whole text, p_name text, p_from text, p_to text) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    v_owner text := (SELECT relowner::regrole::text FROM pg_class WHERE oid = 'agentq.event'::regclass);
-BEGIN
-    EXECUTE format('CREATE TABLE agentq_internal.%I (LIKE agentq_internal.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', p_name, p_whole);
-    IF p_whole LIKE 'event\_log%' THEN
-        EXECUTE format('ALTER TABLE agentq_internal.%I ADD CONSTRAINT %I PRIMARY KEY (seq)', p_name, p_name || '_pkey');
-        EXECUTE format('ALTER TABLE agentq_internal.%I ADD CONSTRAINT %I UNIQUE (event_id)', p_name, p_name || '_event_key');
-    ELSE
-        EXECUTE format('ALTER TABLE agentq_internal.%I ADD CONSTRAINT %I PRIMARY KEY (event_id)', p_name, p_name || '_pkey');
-        EXECUTE format('CREATE INDEX %I ON agentq_internal.%I (subject, event_id)', p_name || '_subject_idx', p_name);
-        EXECUTE format('CREATE INDEX %I ON agentq_internal.%I (xid, event_id)', p_name || '_xid_idx', p_name);
-    END IF;
-    EXECUTE format('COMMENT ON TABLE agentq_internal.%I IS %L', p_name, format('Of %s, from %s to %s.', p_whole, p_from, p_to));
-    EXECUTE format('CREATE TRIGGER event_keep_all BEFORE TRUNCATE ON agentq_internal.%I
-        FOR EACH STATEMENT EXECUTE FUNCTION agentq_internal.fn_event_keep()', p_name);
-    EXECUTE format('REVOKE ALL ON agentq_internal.%I FROM PUBLIC', p_name);
-    -- The engine is nobody's role: its tables belong to whoever has the others.
-    EXECUTE format('ALTER TABLE agentq_internal.%I OWNER TO %s', p_name, v_owner);
-    EXECUTE format('ALTER TABLE agentq_internal.%I ATTACH PARTITION agentq_internal.%I FOR VALUES FROM (%L) TO (%L)', p_whole, p_name, p_from, p_to);
-END $$;
-COMMENT ON FUNCTION agentq_internal.fn_event_partition_make(text, text, text, text) IS 'Makes a partition of events, or of their log.';
 
 CREATE FUNCTION agentq_internal.fn_event_partition_add(p_class text, p_from timestamptz, p_to timestamptz) RETURNS boolean LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' SET "TimeZone" = 'UTC' AS $$

@@ -196,13 +196,13 @@ CREATE TABLE agentq_internal.effect_drift (
     manifest_version bigint,
     found_at         timestamptz NOT NULL,
     CONSTRAINT effect_drift_pkey PRIMARY KEY (job_id, effect_type, drift),
-    CONSTRAINT effect_drift_drift_check CHECK (drift IN ('undeclared', 'missing')),
+    CONSTRAINT effect_drift_drift_check CHECK (drift IN ('undeclared', 'missing', 'standing')),
     CONSTRAINT effect_drift_about_check CHECK (about IN ('operation', 'compensation'))
 );
 COMMENT ON TABLE agentq_internal.effect_drift IS 'Where jobs did otherwise than the manifest declares. Read v_effect_drift.';
 COMMENT ON COLUMN agentq_internal.effect_drift.job_id IS 'The job.';
 COMMENT ON COLUMN agentq_internal.effect_drift.effect_type IS 'The type of the effect.';
-COMMENT ON COLUMN agentq_internal.effect_drift.drift IS 'undeclared: planned and not declared; missing: declared and not done.';
+COMMENT ON COLUMN agentq_internal.effect_drift.drift IS 'undeclared: planned and not declared; missing: declared and not done; standing: to be undone, when its chain halted.';
 COMMENT ON COLUMN agentq_internal.effect_drift.about IS 'operation or compensation.';
 COMMENT ON COLUMN agentq_internal.effect_drift.declared_by IS 'The operation or compensation whose declaration it differs from.';
 COMMENT ON COLUMN agentq_internal.effect_drift.compensates IS 'The effect that the job compensates.';
@@ -254,7 +254,7 @@ COMMENT ON VIEW agentq.v_effect_drift IS 'Where jobs did otherwise than the mani
 COMMENT ON COLUMN agentq.v_effect_drift.found_at IS 'When it was found.';
 COMMENT ON COLUMN agentq.v_effect_drift.about IS 'operation or compensation.';
 COMMENT ON COLUMN agentq.v_effect_drift.declared_by IS 'The operation or compensation whose declaration it differs from.';
-COMMENT ON COLUMN agentq.v_effect_drift.drift IS 'undeclared: planned and not declared; missing: declared and not done.';
+COMMENT ON COLUMN agentq.v_effect_drift.drift IS 'undeclared: planned and not declared; missing: declared and not done; standing: to be undone, when its chain halted.';
 COMMENT ON COLUMN agentq.v_effect_drift.effect_type IS 'The type of the effect.';
 COMMENT ON COLUMN agentq.v_effect_drift.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.v_effect_drift.job_kind IS 'Its kind; NULL: it has been removed.';

@@ -18,15 +18,21 @@ COMMENT ON FUNCTION agentq.fn_signal_wait IS 'Waits for a signal: received with 
 -- Missions.
 COMMENT ON FUNCTION agentq.fn_mission_start IS 'Starts a mission from a JSON template. p_options: title, idempotency_key, source, correlation_id, trace_id, input, paused, timeout_seconds.';
 COMMENT ON FUNCTION agentq.fn_mission_cancel IS 'Cancels a mission: steps that run finish, others never begin. p_mode: graceful, or compensate_then_stop.';
-COMMENT ON FUNCTION agentq.fn_mission_pause IS 'Pauses a mission: no further step becomes a job; those that are jobs go on.';
+COMMENT ON FUNCTION agentq.fn_mission_pause IS 'Keeps further steps of a mission from becoming jobs; with p_whole, also the missions inside it and the jobs that nobody holds from running.';
 COMMENT ON FUNCTION agentq.fn_mission_resume IS 'Lets a paused mission go on, and begins one that was started paused.';
 COMMENT ON FUNCTION agentq.fn_mission_fork IS 'Runs a mission anew from one of its steps on, as a new mission; what comes before keeps its results. p_options: title, params by step.';
+COMMENT ON FUNCTION agentq.fn_mission_wait IS 'Waits for the end of a mission, for at most 60 seconds, and answers with its result or its failure; pending: it has not ended yet.';
+COMMENT ON FUNCTION agentq.fn_child_start IS 'Starts a job for a job that somebody holds, once for each name.';
+COMMENT ON FUNCTION agentq.fn_child_wait IS 'Answers with what became of a child; if that has not ended, the job rests until it has, and nobody holds it.';
 COMMENT ON FUNCTION agentq.fn_mission_get IS 'A mission and its steps, up to a thousand.';
 COMMENT ON FUNCTION agentq.fn_mission_explain IS 'What a mission waits for: for each open step its job and what holds that, or the steps it waits for.';
 COMMENT ON FUNCTION agentq.fn_mission_graph IS 'A mission as text for mermaid or graphviz, with the states as colours.';
 
 -- Effects and their compensation.
 COMMENT ON FUNCTION agentq.fn_effect_manifest_set IS 'Sets operations, compensations, inverses and idempotent types of effects, all or none, and checks the whole catalog; a null takes an entry out, p_replace everything that is not named.';
+COMMENT ON FUNCTION agentq.fn_mission_retry IS 'Tries failed steps of a failed mission again, in place: one by its name, or all that failed. What the failure had stopped goes on, and so does the mission around it.';
+COMMENT ON FUNCTION agentq.fn_mission_recover_stale IS 'Takes back the steps of missions that somebody holds and has made no progress with for so many minutes. Each counts as an attempt without success.';
+COMMENT ON FUNCTION agentq.fn_runtime_capabilities IS 'What this runtime can do, by the names that a catalog of effects may ask for in requires.';
 COMMENT ON FUNCTION agentq.fn_effect_manifest_check IS 'What is wrong with the catalog, or would be with p_manifest set: faults with path, chain and hint. Changes nothing.';
 COMMENT ON FUNCTION agentq.fn_effect_operation_set IS 'Sets one operation: what its jobs change outside, and whether that must be compensated.';
 COMMENT ON FUNCTION agentq.fn_effect_operation_remove IS 'Takes an operation out of the catalog.';

@@ -44,22 +44,32 @@ CREATE TABLE agentq.mission (
     created_at        timestamptz NOT NULL,
     started_at        timestamptz,
     completed_at      timestamptz,
+    updated_at        timestamptz,
+    traceparent       text,
+    outcome           text,
+    finally_of        uuid,
+    parent_item       integer,
+    paused_with       uuid,
     CONSTRAINT mission_pkey PRIMARY KEY (mission_id),
     CONSTRAINT mission_status_check CHECK (status IN
-        ('approved', 'running', 'cancelling', 'compensating', 'succeeded', 'failed', 'cancelled')),
+        ('approved', 'running', 'cancelling', 'compensating', 'finishing', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT mission_mode_check CHECK (cancellation_mode IN ('graceful', 'compensate_then_stop')),
     CONSTRAINT mission_completed_check CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'cancelled'))),
     CONSTRAINT mission_started_check CHECK (status <> 'approved' OR (started_at IS NULL AND paused_at IS NOT NULL)),
+    CONSTRAINT mission_outcome_check CHECK (outcome IN ('succeeded', 'failed', 'cancelled') AND (completed_at IS NULL OR outcome = status)),
+    CONSTRAINT mission_finishing_check CHECK (status <> 'finishing' OR outcome IS NOT NULL),
     CONSTRAINT mission_failed_check CHECK (status <> 'failed' OR last_error IS NOT NULL),
     CONSTRAINT mission_size_check CHECK (step_count > 0 AND depth >= 0)
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX mission_idempotency_uq ON agentq.mission (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX mission_open_idx ON agentq.mission (mission_id) WHERE completed_at IS NULL;
 CREATE INDEX mission_completed_idx ON agentq.mission (completed_at) WHERE completed_at IS NOT NULL;
+CREATE INDEX mission_paused_idx ON agentq.mission (paused_with) WHERE paused_with IS NOT NULL;
+CREATE INDEX mission_finally_idx ON agentq.mission (finally_of) WHERE finally_of IS NOT NULL;
 CREATE INDEX mission_deadline_idx ON agentq.mission (deadline_at) WHERE deadline_at IS NOT NULL AND completed_at IS NULL;
 COMMENT ON TABLE agentq.mission IS 'Several steps with an order between them. Read v_mission, which counts them too.';
 COMMENT ON COLUMN agentq.mission.mission_id IS 'Time-ordered id.';
-COMMENT ON COLUMN agentq.mission.status IS 'approved, running, cancelling, compensating, succeeded, failed or cancelled.';
+COMMENT ON COLUMN agentq.mission.status IS 'approved: it was started paused; running, cancelling, compensating, finishing, succeeded, failed or cancelled.';
 COMMENT ON COLUMN agentq.mission.title IS 'What it is called.';
 COMMENT ON COLUMN agentq.mission.template IS 'What it was started with.';
 COMMENT ON COLUMN agentq.mission.step_count IS 'How many steps it has.';
@@ -86,6 +96,12 @@ COMMENT ON COLUMN agentq.mission.deadline_at IS 'When it fails if it has not end
 COMMENT ON COLUMN agentq.mission.created_at IS 'When it was submitted.';
 COMMENT ON COLUMN agentq.mission.started_at IS 'When its first steps became jobs.';
 COMMENT ON COLUMN agentq.mission.completed_at IS 'When it ended.';
+COMMENT ON COLUMN agentq.mission.outcome IS 'How it ends when what is to be done in any case has been done; NULL: its template has nothing of the kind, or it is not decided.';
+COMMENT ON COLUMN agentq.mission.finally_of IS 'The mission of which this one does what is to be done in any case.';
+COMMENT ON COLUMN agentq.mission.parent_item IS 'The item of that step''s list, if it works through one.';
+COMMENT ON COLUMN agentq.mission.paused_with IS 'The mission whose pause has reached it: itself, or one around it; NULL: it is not paused, or without what is inside it and queued.';
+COMMENT ON COLUMN agentq.mission.traceparent IS 'The trace as W3C Trace Context writes it, if the caller gave it so.';
+COMMENT ON COLUMN agentq.mission.updated_at IS 'When this row last changed; NULL: not since the mission was submitted.';
 
 CREATE TABLE agentq_internal.mission_step (
     step_id    uuid NOT NULL,
@@ -172,10 +188,10 @@ CREATE TABLE agentq.mission_item (
     result     jsonb,
     CONSTRAINT mission_item_pkey PRIMARY KEY (step_id, item)
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE agentq.mission_item IS 'The items of steps that work through a list: one job for each.';
+COMMENT ON TABLE agentq.mission_item IS 'The items of steps that work through a list: one job, or one mission, for each.';
 COMMENT ON COLUMN agentq.mission_item.step_id IS 'The step.';
 COMMENT ON COLUMN agentq.mission_item.item IS 'The number of the item, from 0.';
-COMMENT ON COLUMN agentq.mission_item.job_id IS 'Its job.';
+COMMENT ON COLUMN agentq.mission_item.job_id IS 'Its job, or the mission that is its work.';
 COMMENT ON COLUMN agentq.mission_item.status IS 'queued, succeeded, failed or cancelled.';
 COMMENT ON COLUMN agentq.mission_item.ended_at IS 'When its job ended.';
 COMMENT ON COLUMN agentq.mission_item.last_error IS 'Why it failed or was cancelled.';
@@ -194,145 +210,6 @@ COMMENT ON COLUMN agentq_internal.mission_count.owner_id IS 'The mission, or the
 COMMENT ON COLUMN agentq_internal.mission_count.shard IS 'The number of the row, from 0.';
 COMMENT ON COLUMN agentq_internal.mission_count.active IS 'How many of those counted here are under way.';
 COMMENT ON COLUMN agentq_internal.mission_count.state IS 'running, paused or stopping: whether further steps become jobs. All rows of a mission agree on it.';
-
-CREATE VIEW agentq.v_mission_step AS
-SELECT s.step_id,
-       s.mission_id,
-       s.position,
-       s.name,
-       s.kind,
-       s.params,
-       CASE WHEN s.status <> 'queued' THEN s.status::text
-            WHEN l.job_id IS NOT NULL OR s.child_id IS NOT NULL THEN 'running'
-            WHEN s.item_count IS NOT NULL AND EXISTS (SELECT FROM agentq.mission_item i JOIN agentq_internal.job_lease il ON il.job_id = i.job_id
-                WHERE i.step_id = s.step_id) THEN 'running'
-            ELSE 'queued' END AS status,
-       s.executor,
-       l.picked_at AS reserved_at,
-       l.lease_until AS lease_expires_at,
-       coalesce(j.attempts::integer, 0) AS failure_count,
-       coalesce(j.max_attempts::integer, (s.spec->>'max_attempts')::integer) AS max_retries,
-       coalesce(s.last_error, j.last_error) AS last_error,
-       s.result,
-       s.created_at,
-       greatest(s.created_at, s.ready_at, s.queued_at, s.ended_at, l.picked_at, l.started_at) AS updated_at,
-       s.queued_at,
-       s.ended_at,
-       s.job_id,
-       s.child_id AS child_mission_id,
-       s.item_count,
-       s.taken_from,
-       s.ready_at IS NOT NULL AND s.status = 'waiting' AS held
-FROM agentq_internal.mission_step s
-LEFT JOIN agentq_internal.job j ON j.job_id = s.job_id
-LEFT JOIN agentq_internal.job_lease l ON l.job_id = s.job_id;
-COMMENT ON VIEW agentq.v_mission_step IS 'The steps of missions, with what is known of their jobs.';
-COMMENT ON COLUMN agentq.v_mission_step.step_id IS 'The step.';
-COMMENT ON COLUMN agentq.v_mission_step.mission_id IS 'Its mission.';
-COMMENT ON COLUMN agentq.v_mission_step.position IS 'Its number in the template, from 0.';
-COMMENT ON COLUMN agentq.v_mission_step.name IS 'Its name.';
-COMMENT ON COLUMN agentq.v_mission_step.kind IS 'The kind of its jobs.';
-COMMENT ON COLUMN agentq.v_mission_step.params IS 'Its parameters, as in the template.';
-COMMENT ON COLUMN agentq.v_mission_step.status IS 'waiting, queued, running, succeeded, failed, skipped or cancelled.';
-COMMENT ON COLUMN agentq.v_mission_step.executor IS 'Who is to do it.';
-COMMENT ON COLUMN agentq.v_mission_step.reserved_at IS 'When a worker claimed its job.';
-COMMENT ON COLUMN agentq.v_mission_step.lease_expires_at IS 'Until when that worker holds it.';
-COMMENT ON COLUMN agentq.v_mission_step.failure_count IS 'Attempts at its job that ended without success.';
-COMMENT ON COLUMN agentq.v_mission_step.max_retries IS 'Attempts that its job has.';
-COMMENT ON COLUMN agentq.v_mission_step.last_error IS 'Why it failed, was skipped or was cancelled, or the last attempt''s error.';
-COMMENT ON COLUMN agentq.v_mission_step.result IS 'What its job handed in.';
-COMMENT ON COLUMN agentq.v_mission_step.created_at IS 'When it was submitted.';
-COMMENT ON COLUMN agentq.v_mission_step.updated_at IS 'When it last changed.';
-COMMENT ON COLUMN agentq.v_mission_step.queued_at IS 'When it became a job.';
-COMMENT ON COLUMN agentq.v_mission_step.ended_at IS 'When it ended.';
-COMMENT ON COLUMN agentq.v_mission_step.job_id IS 'Its job.';
-COMMENT ON COLUMN agentq.v_mission_step.child_mission_id IS 'The mission that is its work.';
-COMMENT ON COLUMN agentq.v_mission_step.item_count IS 'How many items it works through.';
-COMMENT ON COLUMN agentq.v_mission_step.taken_from IS 'The step of the forked mission whose result it has.';
-COMMENT ON COLUMN agentq.v_mission_step.held IS 'Whether it might begin, but for the pause of its mission.';
-
-CREATE VIEW agentq.v_mission AS
-SELECT m.mission_id, m.status, m.title, m.source, m.actor, m.step_count,
-       c.waiting, c.open, c.succeeded, c.failed, c.skipped, c.cancelled,
-       m.failed_step, m.last_error, m.paused_at, m.paused_reason, m.cancellation_mode, m.cancel_reason, m.cancelled_by,
-       m.deadline_at, m.created_at, m.started_at, m.completed_at,
-       p.mission_id AS parent_mission_id, p.name AS parent_step, m.depth, m.forked_from, m.forked_step, m.command_id,
-       m.correlation_id, m.trace_id, m.idempotency_key, m.policy_snapshot, m.template
-FROM agentq.mission m
-LEFT JOIN agentq_internal.mission_step p ON p.step_id = m.parent_step_id
-CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE s.status = 'waiting') AS waiting,
-           count(*) FILTER (WHERE s.status = 'queued') AS open,
-           count(*) FILTER (WHERE s.status = 'succeeded') AS succeeded,
-           count(*) FILTER (WHERE s.status = 'failed') AS failed,
-           count(*) FILTER (WHERE s.status = 'skipped') AS skipped,
-           count(*) FILTER (WHERE s.status = 'cancelled') AS cancelled
-    FROM agentq_internal.mission_step s WHERE s.mission_id = m.mission_id) c;
-COMMENT ON VIEW agentq.v_mission IS 'Missions, with how many of their steps stand where.';
-COMMENT ON COLUMN agentq.v_mission.mission_id IS 'The mission.';
-COMMENT ON COLUMN agentq.v_mission.status IS 'approved, running, cancelling, compensating, succeeded, failed or cancelled.';
-COMMENT ON COLUMN agentq.v_mission.title IS 'What it is called.';
-COMMENT ON COLUMN agentq.v_mission.source IS 'Where it comes from.';
-COMMENT ON COLUMN agentq.v_mission.actor IS 'Who started it.';
-COMMENT ON COLUMN agentq.v_mission.step_count IS 'How many steps it has.';
-COMMENT ON COLUMN agentq.v_mission.waiting IS 'Steps that wait for others.';
-COMMENT ON COLUMN agentq.v_mission.open IS 'Steps that are queued or run.';
-COMMENT ON COLUMN agentq.v_mission.succeeded IS 'Steps that succeeded.';
-COMMENT ON COLUMN agentq.v_mission.failed IS 'Steps that failed.';
-COMMENT ON COLUMN agentq.v_mission.skipped IS 'Steps that were skipped.';
-COMMENT ON COLUMN agentq.v_mission.cancelled IS 'Steps that were cancelled.';
-COMMENT ON COLUMN agentq.v_mission.failed_step IS 'The first step whose failure ended it.';
-COMMENT ON COLUMN agentq.v_mission.last_error IS 'Why it failed, or is about to.';
-COMMENT ON COLUMN agentq.v_mission.paused_at IS 'Since when it is paused.';
-COMMENT ON COLUMN agentq.v_mission.paused_reason IS 'Why it is paused.';
-COMMENT ON COLUMN agentq.v_mission.cancellation_mode IS 'What a cancel does.';
-COMMENT ON COLUMN agentq.v_mission.cancel_reason IS 'Why it was cancelled.';
-COMMENT ON COLUMN agentq.v_mission.cancelled_by IS 'Who cancelled it.';
-COMMENT ON COLUMN agentq.v_mission.deadline_at IS 'When it fails if it has not ended.';
-COMMENT ON COLUMN agentq.v_mission.created_at IS 'When it was submitted.';
-COMMENT ON COLUMN agentq.v_mission.started_at IS 'When its first steps became jobs.';
-COMMENT ON COLUMN agentq.v_mission.completed_at IS 'When it ended.';
-COMMENT ON COLUMN agentq.v_mission.parent_mission_id IS 'The mission in which it is.';
-COMMENT ON COLUMN agentq.v_mission.parent_step IS 'The step of that mission whose work it is.';
-COMMENT ON COLUMN agentq.v_mission.depth IS 'In how many other missions it is.';
-COMMENT ON COLUMN agentq.v_mission.forked_from IS 'The mission of which it is a fork.';
-COMMENT ON COLUMN agentq.v_mission.forked_step IS 'The step from which the fork begins.';
-COMMENT ON COLUMN agentq.v_mission.command_id IS 'The command that started it.';
-COMMENT ON COLUMN agentq.v_mission.correlation_id IS 'What it belongs to.';
-COMMENT ON COLUMN agentq.v_mission.trace_id IS 'The caller''s trace.';
-COMMENT ON COLUMN agentq.v_mission.idempotency_key IS 'A second start with this key answers with this mission.';
-COMMENT ON COLUMN agentq.v_mission.policy_snapshot IS 'The policies in force when it was approved.';
-COMMENT ON COLUMN agentq.v_mission.template IS 'What it was started with.';
-
-CREATE VIEW agentq.v_action_run AS
-SELECT a.lease_token AS id,
-       a.job_id || '#' || a.attempt_no AS run_id,
-       s.step_id,
-       s.mission_id,
-       s.name AS step,
-       coalesce(s.executor, s.kind) AS executor,
-       CASE WHEN a.ended_at IS NULL THEN 'started' WHEN a.outcome = 'succeeded' THEN 'succeeded' ELSE 'failed' END AS status,
-       a.began_at AS started_at,
-       a.ended_at AS completed_at,
-       jsonb_strip_nulls(jsonb_build_object('lease_owner', a.lease_owner, 'outcome', a.outcome, 'attempt_no', a.attempt_no,
-           'error_class', a.error_class, 'item', w.item)) AS meta,
-       a.error
-FROM (SELECT step_id, job_id, NULL::integer AS item FROM agentq_internal.mission_step WHERE job_id IS NOT NULL
-      UNION ALL SELECT step_id, job_id, item FROM agentq.mission_item) w
-JOIN agentq_internal.mission_step s ON s.step_id = w.step_id
-CROSS JOIN LATERAL (SELECT * FROM agentq.job_attempt a WHERE a.job_id = w.job_id) a;
-COMMENT ON VIEW agentq.v_action_run IS 'Every attempt at a step of a mission.';
-COMMENT ON COLUMN agentq.v_action_run.id IS 'The token of that attempt.';
-COMMENT ON COLUMN agentq.v_action_run.run_id IS 'The job and the number of the attempt.';
-COMMENT ON COLUMN agentq.v_action_run.step_id IS 'The step.';
-COMMENT ON COLUMN agentq.v_action_run.mission_id IS 'Its mission.';
-COMMENT ON COLUMN agentq.v_action_run.step IS 'The name of the step.';
-COMMENT ON COLUMN agentq.v_action_run.executor IS 'Who was to do it; the step''s kind if it names nobody.';
-COMMENT ON COLUMN agentq.v_action_run.status IS 'started, succeeded or failed.';
-COMMENT ON COLUMN agentq.v_action_run.started_at IS 'When it was claimed.';
-COMMENT ON COLUMN agentq.v_action_run.completed_at IS 'When it ended.';
-COMMENT ON COLUMN agentq.v_action_run.meta IS 'The worker, the outcome, the number of the attempt, the class of its error and the item.';
-COMMENT ON COLUMN agentq.v_action_run.error IS 'Its error.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.mission', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq_internal.mission_step', '');

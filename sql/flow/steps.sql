@@ -164,7 +164,7 @@ COMMENT ON COLUMN agentq.signal.dedupe_key IS 'The sender''s key: a second one w
 COMMENT ON COLUMN agentq.signal.sent_at IS 'When it was sent; the oldest is taken first.';
 COMMENT ON COLUMN agentq.signal.sent_by IS 'Who sent it.';
 COMMENT ON COLUMN agentq.signal.expires_at IS 'When it is forgotten, taken or not.';
-COMMENT ON COLUMN agentq.signal.taken_by IS 'The job that waited for it; NULL: nobody yet.';
+COMMENT ON COLUMN agentq.signal.taken_by IS 'The job, or the step of a mission, that waited for it; NULL: nobody yet.';
 COMMENT ON COLUMN agentq.signal.taken_at IS 'When it was taken.';
 COMMENT ON COLUMN agentq.signal.wake_pending IS 'The job could not be woken at once, because somebody else had it; the engine sees to it.';
 

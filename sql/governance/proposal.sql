@@ -21,6 +21,9 @@ CREATE TABLE agentq.command (
     created_at      timestamptz NOT NULL,
     updated_at      timestamptz NOT NULL,
     finished_at     timestamptz,
+    trace_id        text,
+    traceparent     text,
+    correlation_id  text,
     CONSTRAINT command_pkey PRIMARY KEY (command_id),
     CONSTRAINT command_dedupe_key UNIQUE (dedupe_key),
     CONSTRAINT command_dedupe_check CHECK (btrim(dedupe_key) <> ''),
@@ -62,6 +65,9 @@ COMMENT ON COLUMN agentq.command.depth IS '0 for one that no event caused; as de
 COMMENT ON COLUMN agentq.command.created_at IS 'When it was made.';
 COMMENT ON COLUMN agentq.command.updated_at IS 'When it last changed.';
 COMMENT ON COLUMN agentq.command.finished_at IS 'When the end of its mission was noted.';
+COMMENT ON COLUMN agentq.command.trace_id IS 'The trace that it is part of.';
+COMMENT ON COLUMN agentq.command.traceparent IS 'That trace as W3C Trace Context writes it, if the caller gave it so.';
+COMMENT ON COLUMN agentq.command.correlation_id IS 'What it belongs to, in the caller''s own words.';
 
 CREATE TABLE agentq_internal.proposal_count (
     day      date NOT NULL,
@@ -74,31 +80,6 @@ COMMENT ON TABLE agentq_internal.proposal_count IS 'How many proposals passed th
 COMMENT ON COLUMN agentq_internal.proposal_count.day IS 'The day, in UTC.';
 COMMENT ON COLUMN agentq_internal.proposal_count.source IS 'The source; *: all of them.';
 COMMENT ON COLUMN agentq_internal.proposal_count.accepted IS 'How many have passed.';
-
-CREATE VIEW agentq.v_proposal AS
-SELECT command_id AS proposal_id, dedupe_key, source, decision AS status, state, title, risk_level, template, reason,
-       policy_snapshot, requested_by, decided_by, decided_at, approved_at, mission_id, reaction_id, depth, created_at, finished_at
-FROM agentq.command;
-COMMENT ON VIEW agentq.v_proposal IS 'Proposals: what awaits a decision, and what was decided.';
-COMMENT ON COLUMN agentq.v_proposal.proposal_id IS 'Id of the proposal.';
-COMMENT ON COLUMN agentq.v_proposal.dedupe_key IS 'A key stands for one proposal.';
-COMMENT ON COLUMN agentq.v_proposal.source IS 'api, trigger, reaction or manual.';
-COMMENT ON COLUMN agentq.v_proposal.status IS 'pending, approved, rejected or auto_approved.';
-COMMENT ON COLUMN agentq.v_proposal.state IS 'As the status, or how its mission ended: succeeded, failed or cancelled.';
-COMMENT ON COLUMN agentq.v_proposal.title IS 'Its template''s title.';
-COMMENT ON COLUMN agentq.v_proposal.risk_level IS 'How risky it says it is.';
-COMMENT ON COLUMN agentq.v_proposal.template IS 'The mission template.';
-COMMENT ON COLUMN agentq.v_proposal.reason IS 'Why it was rejected, why it needs a person, or what whoever decided said.';
-COMMENT ON COLUMN agentq.v_proposal.policy_snapshot IS 'The policies that decided, each with its version and value.';
-COMMENT ON COLUMN agentq.v_proposal.requested_by IS 'Who wants it.';
-COMMENT ON COLUMN agentq.v_proposal.decided_by IS 'Who decided; policy: the rules alone.';
-COMMENT ON COLUMN agentq.v_proposal.decided_at IS 'When it was decided.';
-COMMENT ON COLUMN agentq.v_proposal.approved_at IS 'When it was approved.';
-COMMENT ON COLUMN agentq.v_proposal.mission_id IS 'The mission that it started.';
-COMMENT ON COLUMN agentq.v_proposal.reaction_id IS 'The reaction that it came from.';
-COMMENT ON COLUMN agentq.v_proposal.depth IS 'How many times over the loop itself has caused it.';
-COMMENT ON COLUMN agentq.v_proposal.created_at IS 'When it was made.';
-COMMENT ON COLUMN agentq.v_proposal.finished_at IS 'When the end of its mission was noted.';
 
 SELECT pg_catalog.pg_extension_config_dump('agentq.command', '');
 SELECT pg_catalog.pg_extension_config_dump('agentq_internal.proposal_count', '');

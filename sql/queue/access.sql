@@ -1,6 +1,6 @@
 -- Who may do what with the objects of this room.
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{producer, worker, reader, operator}', '{
-    fn_job_get, fn_job_explain, fn_backpressure_status}');
+    fn_job_get, fn_job_wait, fn_job_explain, fn_backpressure_status}');
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{producer, reader, operator}', '{fn_admission_check}');
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{producer, operator}', '{
     fn_job_enqueue, fn_job_enqueue_batch, fn_job_enqueue_payloads}');
@@ -10,7 +10,7 @@ SELECT agentq_internal.fn_access_allow('EXECUTE', '{worker, operator}', '{
     fn_job_ack_and_claim, fn_job_ack_and_claim_batch, fn_job_fail_or_retry, fn_job_release, fn_job_snooze,
     fn_limit_report, fn_job_usage, fn_queue_heartbeat_tick}');
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{reader, operator}', '{
-    fn_limit_counted, fn_queue_stale_check, fn_schedule_upcoming, fn_vacuum_state, fn_queue_verify,
+    fn_limit_counted, fn_limit_pending, fn_queue_stale_check, fn_schedule_upcoming, fn_vacuum_state, fn_queue_verify,
     fn_limit_rule_of, fn_budget_period, fn_budget_ends, fn_capable_workers}');
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{operator}', '{
     fn_job_cancel, fn_job_change, fn_job_move_to_dead_letter, fn_job_purge, fn_job_replay, fn_job_reconcile,

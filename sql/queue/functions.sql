@@ -19,6 +19,7 @@ COMMENT ON FUNCTION agentq.fn_job_cancel IS 'Cancels a job: at once if nobody ho
 COMMENT ON FUNCTION agentq.fn_job_change IS 'Changes priority, schedule, attempts, payload or refs of a job that nobody holds.';
 COMMENT ON FUNCTION agentq.fn_job_move_to_dead_letter IS 'Gives a job up, held or not, and keeps it in the dead letters.';
 COMMENT ON FUNCTION agentq.fn_job_purge IS 'Removes jobs that finished longer ago than the given age, at most p_limit. Dead letters stay.';
+COMMENT ON FUNCTION agentq.fn_job_wait IS 'Waits for the end of a job, for at most 60 seconds, and answers with its result or its failure; pending: it has not ended yet.';
 COMMENT ON FUNCTION agentq.fn_job_get IS 'Everything known of one job, with its attempts.';
 COMMENT ON FUNCTION agentq.fn_job_replay IS 'Runs a finished job once more as a new one: from the beginning, its last checkpoint or a step.';
 COMMENT ON FUNCTION agentq.fn_job_reconcile IS 'Says what became of a job whose outcome was unknown: done, not_done, or retry.';
@@ -52,6 +53,8 @@ COMMENT ON FUNCTION agentq.fn_queue_pause IS 'Stops giving out jobs of a queue; 
 COMMENT ON FUNCTION agentq.fn_queue_resume IS 'Gives out jobs of a queue again.';
 COMMENT ON FUNCTION agentq.fn_queue_heartbeat_tick IS 'An executor''s sign of life.';
 COMMENT ON FUNCTION agentq.fn_queue_stale_check IS 'Which executors are fresh, in warning or stale. Reads only, and works on a standby.';
+
+COMMENT ON FUNCTION agentq.fn_limit_preset IS 'Sets limits that suit a fleet of agents, where there are none yet: 200 jobs at once, 10 for each venture, 20 for each stage, 5, 10 and 1 for each CEO handler, VP handler and crew executor.';
 
 -- Schedules and handlers.
 COMMENT ON FUNCTION agentq.fn_schedule_set IS 'Makes a schedule, or changes it: five cron fields, a nickname or @every, in a time zone. p_missed: skip, once or backfill.';

@@ -47,6 +47,8 @@ CREATE TABLE agentq_internal.job (
     on_end          text,
     waits_for       jsonb,
     stall_seconds   integer,
+    context         jsonb,
+    retry           jsonb,
     CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq_internal.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
@@ -84,6 +86,8 @@ COMMENT ON COLUMN agentq_internal.job.requires IS 'Capabilities that its worker 
 COMMENT ON COLUMN agentq_internal.job.on_end IS 'Who in the extension is told when it has finished, a colon, and what about; NULL: nobody.';
 COMMENT ON COLUMN agentq_internal.job.waits_for IS 'What it rests for, if not for time alone, as fn_job_explain tells it. It holds while scheduled_at is what "at" says.';
 COMMENT ON COLUMN agentq_internal.job.stall_seconds IS 'A holder that makes no progress for this long loses it; NULL: nobody looks.';
+COMMENT ON COLUMN agentq_internal.job.context IS 'What it belongs to: trace_id, traceparent, correlation_id, mission_id, command_id, agent_run_id, swarm_run_id. Its worker gets it, and so does every event about it; NULL: nothing.';
+COMMENT ON COLUMN agentq_internal.job.retry IS 'How it is tried again, as far as that is not what its kind, its queue or the default say; NULL: all of it is.';
 
 CREATE TABLE agentq_internal.job_ready (
     scheduled_at timestamptz NOT NULL,
@@ -157,6 +161,7 @@ CREATE TABLE agentq_internal.job_lease (
     lease_seconds integer,
     heartbeat_at  timestamptz,
     stall_seconds integer,
+    run           jsonb,
     CONSTRAINT job_lease_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 -- No index on lease_until: with one, every claim would pay for what hardly any needs, and a
@@ -176,6 +181,7 @@ COMMENT ON COLUMN agentq_internal.job_lease.reserved IS 'What it has reserved of
 COMMENT ON COLUMN agentq_internal.job_lease.lease_seconds IS 'How long the lease was asked to be; NULL: as long as its queue, or the setting, says.';
 COMMENT ON COLUMN agentq_internal.job_lease.heartbeat_at IS 'When its holder last extended it.';
 COMMENT ON COLUMN agentq_internal.job_lease.stall_seconds IS 'As in job.';
+COMMENT ON COLUMN agentq_internal.job_lease.run IS 'What its holder says of its run: run_id and meta.';
 
 CREATE TABLE agentq_internal.job_done (
     job_id      uuid NOT NULL,
@@ -186,6 +192,7 @@ CREATE TABLE agentq_internal.job_done (
     lease_owner agentq_internal.job_name,
     cancel_reason text,
     result      jsonb,
+    run         jsonb,
     CONSTRAINT job_done_pkey PRIMARY KEY (job_id)
 );
 -- Hardly any work for an ack; lets the engine find what has finished in the last minute.
@@ -199,6 +206,7 @@ COMMENT ON COLUMN agentq_internal.job_done.state IS 'How the job ended; NULL: it
 COMMENT ON COLUMN agentq_internal.job_done.lease_owner IS 'Who made the attempt that succeeded.';
 COMMENT ON COLUMN agentq_internal.job_done.cancel_reason IS 'Why it was cancelled.';
 COMMENT ON COLUMN agentq_internal.job_done.result IS 'What the worker handed in.';
+COMMENT ON COLUMN agentq_internal.job_done.run IS 'What the worker said of its run: run_id and meta.';
 
 -- Instead of a CHECK, which the server would read anew for every ack, a twentieth of the time of a claim and an ack.
 CREATE FUNCTION agentq_internal.fn_job_done_keep() RETURNS trigger LANGUAGE plpgsql
@@ -222,6 +230,8 @@ CREATE TABLE agentq_internal.job_attempt_log (
     lease_owner agentq_internal.job_name NOT NULL,
     error_class text,
     error       text,
+    error_detail text,
+    run         jsonb,
     CONSTRAINT job_attempt_log_pkey PRIMARY KEY (job_id, lease_token)
 );
 COMMENT ON TABLE agentq_internal.job_attempt_log IS 'Storage: attempts that ended without success. Read job_attempt instead.';
@@ -233,6 +243,8 @@ COMMENT ON COLUMN agentq_internal.job_attempt_log.outcome IS 'How it ended.';
 COMMENT ON COLUMN agentq_internal.job_attempt_log.lease_owner IS 'Who made it.';
 COMMENT ON COLUMN agentq_internal.job_attempt_log.error_class IS 'Class of its error.';
 COMMENT ON COLUMN agentq_internal.job_attempt_log.error IS 'Its error.';
+COMMENT ON COLUMN agentq_internal.job_attempt_log.error_detail IS 'What else is to be known of its error, such as a stack.';
+COMMENT ON COLUMN agentq_internal.job_attempt_log.run IS 'What its worker said of its run: run_id and meta.';
 
 -- The partial unique rule on active states: a row for each key in use, gone when its job finishes.
 CREATE TABLE agentq_internal.job_key (

@@ -8,38 +8,6 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION agentq_internal.fn_limit_rule_of(text) IS 'The rule that holds for a key: its own, or that of the longest pattern.';
 
-CREATE VIEW agentq.v_limit AS
-SELECT k.limit_key, r.limit_key AS rule, r.max_concurrent, r.max_pending, r.taken_by_hand,
-       coalesce(k.active, 0) AS active, coalesce(k.blocked, 0) AS blocked, c.counted,
-       r.rate, r.per_seconds, (g.gauge->>'left')::bigint AS rate_left, (g.gauge->>'opens_at')::timestamptz AS opens_at
-FROM (
-    SELECT limit_key, sum(active)::bigint AS active, sum(blocked)::bigint AS blocked
-    FROM (
-        SELECT limit_key, 0 AS active, 0 AS blocked FROM agentq.limit_rule WHERE limit_key NOT LIKE '%*'
-        UNION ALL SELECT unnest(limits), 1, 0 FROM agentq_internal.job_lease WHERE limits IS NOT NULL
-        UNION ALL SELECT line, 0, 1 FROM agentq_internal.job_line
-        WHERE line NOT LIKE 'order:%' AND line NOT LIKE 'fair:%' AND line NOT LIKE 'budget:%'
-        UNION ALL SELECT limit_key, 0, 0 FROM agentq_internal.limit_gauge
-    ) all_keys
-    GROUP BY limit_key
-) k
-LEFT JOIN agentq.limit_rule r ON r.limit_key = agentq_internal.fn_limit_rule_of(k.limit_key)
-CROSS JOIN LATERAL (SELECT agentq_internal.fn_limit_counted(k.limit_key) AS counted) c
-CROSS JOIN LATERAL (SELECT agentq.fn_limit_gauge(k.limit_key) AS gauge) g;
-COMMENT ON VIEW agentq.v_limit IS 'Each key of a limit that is in use, or has a rule for it alone, with who holds and who waits for its slots.';
-COMMENT ON COLUMN agentq.v_limit.limit_key IS 'The key.';
-COMMENT ON COLUMN agentq.v_limit.rule IS 'The rule that holds for it; NULL: none any more.';
-COMMENT ON COLUMN agentq.v_limit.max_concurrent IS 'Jobs that may be held at once.';
-COMMENT ON COLUMN agentq.v_limit.max_pending IS 'Jobs that may wait at once.';
-COMMENT ON COLUMN agentq.v_limit.taken_by_hand IS 'Slots that something else than a job holds.';
-COMMENT ON COLUMN agentq.v_limit.active IS 'Leases that hold a slot.';
-COMMENT ON COLUMN agentq.v_limit.blocked IS 'Jobs that stand in the line of this key: a claim found them when it had no slot, or no rate, left.';
-COMMENT ON COLUMN agentq.v_limit.counted IS 'Slots in use as the board in shared memory counts them; NULL: it does not. It equals active, but for claims and acks that are being committed.';
-COMMENT ON COLUMN agentq.v_limit.rate IS 'Jobs, or weights of jobs, that may be begun in per_seconds.';
-COMMENT ON COLUMN agentq.v_limit.per_seconds IS 'In how long.';
-COMMENT ON COLUMN agentq.v_limit.rate_left IS 'How much of the rate is left now; NULL: all of it.';
-COMMENT ON COLUMN agentq.v_limit.opens_at IS 'When the next job may be begun, because of the rate or of what fn_limit_report was told; NULL: now.';
-
 CREATE FUNCTION agentq_internal.fn_budget_period(p_period text, p_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE p_period WHEN 'hour' THEN to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') WHEN 'total' THEN ''
@@ -107,20 +75,3 @@ BEGIN
     RETURN FOUND;
 END $$;
 COMMENT ON FUNCTION agentq.fn_adjust_concurrency(text, uuid, integer, integer) IS 'Counts slots that something else than a job takes or gives back: they are taken from the limit of that scope. False: there is no such rule.';
-
-CREATE FUNCTION agentq.fn_limit_preset() RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM agentq.fn_limit_set(p.limit_key, jsonb_strip_nulls(jsonb_build_object(
-        'max_concurrent', p.max_concurrent, 'max_pending', p.max_pending, 'description', p.description)))
-    FROM (VALUES
-        ('global', 200, 1000, 'all jobs'),
-        ('venture:*', 10, 50, 'each venture'),
-        ('stage:*', 20, NULL, 'each stage'),
-        ('worker:ceo_handler:*', 5, NULL, 'each CEO handler'),
-        ('worker:vp_handler:*', 10, NULL, 'each VP handler'),
-        ('worker:crew_executor:*', 1, NULL, 'each crew executor')
-    ) AS p (limit_key, max_concurrent, max_pending, description);
-    RETURN jsonb_build_object('ok', true, 'code', 'set', 'rules', 6);
-END $$;
-COMMENT ON FUNCTION agentq.fn_limit_preset() IS 'Sets limits that suit a fleet of agents: 200 jobs at once, 10 for each venture, 20 for each stage, 5, 10 and 1 for each CEO handler, VP handler and crew executor.';

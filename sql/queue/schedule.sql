@@ -16,7 +16,7 @@ CREATE TABLE agentq.schedule (
     updated_at   timestamptz NOT NULL DEFAULT agentq.fn_clock_now(),
     CONSTRAINT schedule_pkey PRIMARY KEY (schedule),
     CONSTRAINT schedule_name_check CHECK (btrim(schedule) <> '' AND octet_length(schedule) <= 200),
-    CONSTRAINT schedule_job_check CHECK (jsonb_typeof(job) = 'object' AND job ? 'job_kind'),
+    CONSTRAINT schedule_job_check CHECK (jsonb_typeof(job) = 'object' AND (job ? 'job_kind' OR job ? 'start')),
     CONSTRAINT schedule_missed_check CHECK (missed IN ('skip', 'once', 'backfill'))
 ) WITH (fillfactor = 70);
 CREATE INDEX schedule_next_idx ON agentq.schedule (next_fire_at) WHERE paused_at IS NULL;
@@ -29,7 +29,7 @@ COMMENT ON COLUMN agentq.schedule.missed IS 'What becomes of slots that nobody c
 COMMENT ON COLUMN agentq.schedule.overlap IS 'Whether a job is enqueued while the last one has not finished.';
 COMMENT ON COLUMN agentq.schedule.next_fire_at IS 'The next slot; NULL: there is none.';
 COMMENT ON COLUMN agentq.schedule.last_fire_at IS 'The last slot that was fired or skipped.';
-COMMENT ON COLUMN agentq.schedule.last_job_id IS 'The job of the last slot.';
+COMMENT ON COLUMN agentq.schedule.last_job_id IS 'The job of the last slot, or the mission or proposal.';
 COMMENT ON COLUMN agentq.schedule.fired IS 'Jobs enqueued so far.';
 COMMENT ON COLUMN agentq.schedule.skipped IS 'Slots left out because the job before had not finished.';
 COMMENT ON COLUMN agentq.schedule.paused_at IS 'Since when it does not fire; NULL: it does.';
@@ -51,7 +51,7 @@ COMMENT ON COLUMN agentq.v_schedule.paused IS 'Whether it does not fire.';
 COMMENT ON COLUMN agentq.v_schedule.next_fire_at IS 'The slot that is fired next.';
 COMMENT ON COLUMN agentq.v_schedule.next_five IS 'The next five times after now.';
 COMMENT ON COLUMN agentq.v_schedule.last_fire_at IS 'The last slot.';
-COMMENT ON COLUMN agentq.v_schedule.last_job_id IS 'The job of the last slot.';
+COMMENT ON COLUMN agentq.v_schedule.last_job_id IS 'The job of the last slot, or the mission or proposal.';
 COMMENT ON COLUMN agentq.v_schedule.fired IS 'Jobs enqueued so far.';
 COMMENT ON COLUMN agentq.v_schedule.skipped IS 'Slots left out because the job before had not finished.';
 

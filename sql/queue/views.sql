@@ -114,7 +114,7 @@ SELECT job_kind, state,
        max(created_at) AS newest_created_at,
        min(scheduled_at) FILTER (WHERE state IN ('queued', 'retry_waiting') AND isfinite(scheduled_at)) AS next_scheduled_at,
        avg(attempts)::numeric(10, 2) AS avg_attempts,
-       max(attempts) AS max_attempts
+       max(attempts) AS most_attempts
 FROM agentq.job_queue
 GROUP BY job_kind, state;
 COMMENT ON VIEW agentq.v_job_queue_backlog IS 'Jobs by kind and state.';
@@ -125,7 +125,7 @@ COMMENT ON COLUMN agentq.v_job_queue_backlog.oldest_created_at IS 'When the olde
 COMMENT ON COLUMN agentq.v_job_queue_backlog.newest_created_at IS 'When the newest was enqueued.';
 COMMENT ON COLUMN agentq.v_job_queue_backlog.next_scheduled_at IS 'When the next may run.';
 COMMENT ON COLUMN agentq.v_job_queue_backlog.avg_attempts IS 'Failed attempts on average.';
-COMMENT ON COLUMN agentq.v_job_queue_backlog.max_attempts IS 'Failed attempts of the worst.';
+COMMENT ON COLUMN agentq.v_job_queue_backlog.most_attempts IS 'Failed attempts of the worst.';
 
 CREATE VIEW agentq.v_queue_depth AS
 SELECT q.queue,
@@ -164,7 +164,7 @@ SELECT job_kind, triage_status,
        min(moved_at) AS oldest_moved_at,
        max(moved_at) AS newest_moved_at,
        avg(attempts)::numeric(10, 2) AS avg_attempts,
-       max(attempts) AS max_attempts
+       max(attempts) AS most_attempts
 FROM agentq.job_dead_letter
 GROUP BY job_kind, triage_status;
 COMMENT ON VIEW agentq.v_job_dead_letter_summary IS 'Dead letters by kind and triage status.';
@@ -174,7 +174,7 @@ COMMENT ON COLUMN agentq.v_job_dead_letter_summary.row_count IS 'Dead letters of
 COMMENT ON COLUMN agentq.v_job_dead_letter_summary.oldest_moved_at IS 'When the oldest was given up.';
 COMMENT ON COLUMN agentq.v_job_dead_letter_summary.newest_moved_at IS 'When the newest was given up.';
 COMMENT ON COLUMN agentq.v_job_dead_letter_summary.avg_attempts IS 'Failed attempts on average.';
-COMMENT ON COLUMN agentq.v_job_dead_letter_summary.max_attempts IS 'Failed attempts of the worst.';
+COMMENT ON COLUMN agentq.v_job_dead_letter_summary.most_attempts IS 'Failed attempts of the worst.';
 
 -- The storage's own invariant, for tests and for the anxious.
 CREATE FUNCTION agentq.fn_queue_verify() RETURNS TABLE (problem text, job_id uuid)

@@ -1,6 +1,7 @@
 //! Reading and changing the settings in the table `config`. Which keys there are, the rooms say.
 
 use super::settings::Settings;
+use crate::base::actor::actor;
 use crate::db::{self, statements};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
@@ -48,7 +49,7 @@ fn fn_config_set(p_key: Option<&str>, p_value: Option<Jsonb>) -> Jsonb {
     let value = required("p_value", p_value);
     key.check(value.reader("p_value").ok()).or_raise();
     let now = super::clock::timestamp(super::clock::now());
-    let by = db::session_user();
+    let by = actor();
     let args = [key.name.into(), value.into(), now.into(), key.description.into(), by.into()];
     db::answer(|db| db.run(&CONFIG_SET, &args).only())
 }

@@ -11,7 +11,7 @@ mod settings;
 mod statement;
 
 pub use parts::{Caught, attempt, caught, leaving_what_changed, nothing_if_changed, worth_keeping};
-pub use rights::{act_as, answer_as_owner, session_user};
+pub use rights::{act_as, answer_as_owner, is_acting, session_user};
 pub use rows::Rows;
 pub use settings::{set_for_transaction, set_locally, with_own_names, with_setting};
 pub use statement::Statement;

@@ -15,13 +15,18 @@ pub struct Caught {
 
 /// Runs `work`; an error is returned.
 pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
-    let read = |error: CaughtError| match error {
-        CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => {
-            let hint = report.hint().unwrap_or_default().to_owned();
-            Err(Caught { code: report.sql_error_code(), message: report.message().to_owned(), hint })
+    let read = |error: CaughtError| {
+        let (report, is_bug) = match error {
+            CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => (report, false),
+            CaughtError::RustPanic { ereport, .. } => (ereport, true),
+        };
+        let hint = report.hint().unwrap_or_default().to_owned();
+        let mut message = report.message().to_owned();
+        // Whoever reads it has nothing else to find the place by.
+        if is_bug {
+            message += &format!(" (at {}:{})", report.file(), report.line_number());
         }
+        Err(Caught { code: report.sql_error_code(), message, hint })
     };
     PgTryBuilder::new(AssertUnwindSafe(|| Ok(work()))).catch_others(read).catch_rust_panic(read).execute()
 }

@@ -45,7 +45,9 @@ pub fn run(statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
         rows
     };
     if statement.pinned && plan.made() != plan.generation.get() {
-        PLANS.with_borrow_mut(|plans| plans.remove(&statement.sql().as_ptr()));
+        // Which form the schema wants may have to be looked up, with a plan.
+        let key = statement.sql().as_ptr();
+        PLANS.with_borrow_mut(|plans| plans.remove(&key));
     }
     rows
 }

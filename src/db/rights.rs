@@ -15,6 +15,11 @@ pub fn act_as(role: Option<pg_sys::Oid>) {
     ACTING.set(role);
 }
 
+/// Whether this session of the engine's acts for somebody.
+pub fn is_acting() -> bool {
+    ACTING.get().is_some()
+}
+
 /// The role that opened the session: who acts, whatever the function's own rights are. While a handler runs, this is
 /// the role of the handler: the session is that of a superuser, who would else seem to do all that the handler does.
 pub fn session_user() -> String {

@@ -1,11 +1,14 @@
-//! Lets go of a database that someone wants for himself: to drop it, rename it, move it or copy it.
+//! Lets go of a database that someone wants for himself: to drop it, rename it, move it or copy it, or to drop or update
+//! the extension in it.
 //!
-//! The server refuses such a command while another session is connected, and the engine always is.
-//! So its workers are asked to leave first, and come back if the database is still there.
+//! The server refuses the former while another session is connected, and the engine always is. The latter locks every
+//! table of agentq, one after the other, and the engine has others locked: one of the two would lose a deadlock. So its
+//! workers are asked to leave first, and come back if there is still something to do.
 
 #![allow(unsafe_code, reason = "a hook into the server's commands")]
 
 use crate::queue::waking::notices;
+use crate::server;
 use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, State};
 use pgrx::prelude::*;
@@ -42,13 +45,41 @@ fn wanted(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
         } else if is_a(statement, pg_sys::NodeTag::T_CreatedbStmt) {
             option((*statement.cast::<pg_sys::CreatedbStmt>()).options, c"template")?
         } else {
-            return None;
+            return wants_extension(statement).then(server::my_database).map(pg_sys::Oid::from_u32);
         };
         let database = pg_sys::get_database_oid(name, true);
         // The server will refuse such a command for somebody else's database: nobody has to leave for it.
         (database != pg_sys::InvalidOid && pg_sys::pg_database_ownercheck(database, pg_sys::GetUserId()))
             .then_some(database)
     }
+}
+
+/// Whether the command drops or updates the extension, and may.
+unsafe fn wants_extension(statement: *mut pg_sys::Node) -> bool {
+    // SAFETY: each cast follows the tag of the node; the objects of a drop of extensions are a list of their names.
+    unsafe {
+        let is_meant = if is_a(statement, pg_sys::NodeTag::T_DropStmt) {
+            let drop = statement.cast::<pg_sys::DropStmt>();
+            let names = (*drop).objects.as_ref().filter(|_| (*drop).removeType == pg_sys::ObjectType::OBJECT_EXTENSION);
+            let name = |list: &pg_sys::List, place: i32| (*list.elements.add(place as usize)).ptr_value;
+            names.is_some_and(|names| {
+                (0..names.length).any(|place| is_ours((*name(names, place).cast::<pg_sys::String>()).sval))
+            })
+        } else if is_a(statement, pg_sys::NodeTag::T_AlterExtensionStmt) {
+            is_ours((*statement.cast::<pg_sys::AlterExtensionStmt>()).extname)
+        } else {
+            return false;
+        };
+        let extension = if is_meant { pg_sys::get_extension_oid(NAME.as_ptr(), true) } else { pg_sys::InvalidOid };
+        extension != pg_sys::InvalidOid && pg_sys::pg_extension_ownercheck(extension, pg_sys::GetUserId())
+    }
+}
+
+const NAME: &CStr = c"agentq";
+
+unsafe fn is_ours(name: *const c_char) -> bool {
+    // SAFETY: names of a statement are texts that end in NUL.
+    !name.is_null() && unsafe { CStr::from_ptr(name) } == NAME
 }
 
 /// The text of an option of a command, if it is given.

@@ -5,13 +5,13 @@ use crate::base::clock;
 use crate::base::settings::{Settings, WORKER_ENABLED};
 use crate::db;
 use crate::error::raise;
-use crate::events::feed;
 use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::ends::hooks;
 use crate::queue::storage::marks::wake_all_at_commit;
 use crate::room::{Chore, Next, Outcome};
 use crate::server::is_creating_extension;
+use crate::shared::news;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
 #[pg_extern(schema = "agentq_internal")]
 fn fn_engine_announce() {
     if is_creating_extension() {
-        feed::begin_anew();
+        news::begin_anew();
     }
     wake_all_at_commit();
 }

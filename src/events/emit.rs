@@ -4,13 +4,15 @@
 //! two sessions at once one wins, and the other waits for it and is told of its event.
 
 use super::wake;
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::ids::new_id;
+use crate::base::ids::{new_id, parse_id};
 use crate::base::settings::{PAYLOAD_MAX_BYTES, Settings};
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required, run_again};
 use crate::json::Jsonb;
-use agentq_core::event::Options;
+use agentq_core::context::Context;
+use agentq_core::event::{AgentStep, ORIGINS, Options};
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -21,10 +23,12 @@ statements!("emit.sql": EMIT, EMIT_FULL, KEY_TAKE, KEY_HOLDER);
 /// How often it looks again for a key that somebody has just freed.
 const TRIES: usize = 10;
 
-/// Writes an event down, with the caller's transaction.
+/// Writes down what agentq itself has to say, with the caller's transaction.
 pub fn emit(db: &Db, kind: &str, subject: &str, payload: Value, now: Micros) {
-    let payload = Jsonb::from_value(payload);
-    db.run(&EMIT, &[new_id().into(), timestamp(now).into(), kind.into(), subject.into(), payload.into()]);
+    let (payload, by) = (Jsonb::from_value(payload), actor());
+    let args =
+        [new_id().into(), timestamp(now).into(), kind.into(), subject.into(), payload.into(), by.as_str().into()];
+    db.run(&EMIT, &args);
     wake::note();
 }
 
@@ -37,9 +41,14 @@ pub struct Event<'a> {
     source: Option<&'a str>,
     tags: Vec<String>,
     dedupe_key: Option<&'a str>,
-    correlation_id: Option<Uuid>,
-    trace_id: Option<&'a str>,
-    mission_id: Option<Uuid>,
+    context: Context,
+    /// Whether agentq says it, and not a caller.
+    is_own: bool,
+    /// None: whoever acts in this session.
+    actor: Option<&'a str>,
+    target_type: Option<&'a str>,
+    target_id: Option<&'a str>,
+    agent: AgentStep,
 }
 
 /// What became of an event.
@@ -64,45 +73,36 @@ impl<'a> Event<'a> {
             source: None,
             tags: Vec::new(),
             dedupe_key: None,
-            correlation_id: None,
-            trace_id: None,
-            mission_id: None,
+            context: Context::default(),
+            is_own: true,
+            actor: None,
+            target_type: None,
+            target_id: None,
+            agent: AgentStep::default(),
         }
     }
 
-    /// event, audit or agent_step.
-    pub fn purpose(mut self, purpose: &'a str) -> Self {
-        self.purpose = purpose;
+    /// It is kept longer than others, to say who did what.
+    pub fn audit(mut self) -> Self {
+        self.purpose = "audit";
         self
     }
 
-    pub fn source(mut self, source: Option<&'a str>) -> Self {
-        self.source = source;
+    /// What it belongs to.
+    pub fn context(mut self, context: Context) -> Self {
+        self.context = context;
         self
     }
 
-    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.tags = tags.into_iter().map(Into::into).collect();
+    /// Who caused it, if that is not whoever acts in this session.
+    pub fn actor(mut self, actor: Option<&'a str>) -> Self {
+        self.actor = actor;
         self
     }
 
-    pub fn dedupe_key(mut self, key: Option<&'a str>) -> Self {
-        self.dedupe_key = key;
-        self
-    }
-
-    pub fn correlation_id(mut self, id: Option<Uuid>) -> Self {
-        self.correlation_id = id;
-        self
-    }
-
-    pub fn trace_id(mut self, id: Option<&'a str>) -> Self {
-        self.trace_id = id;
-        self
-    }
-
-    pub fn mission_id(mut self, id: Option<Uuid>) -> Self {
-        self.mission_id = id;
+    /// What it happened to: the kind of thing, and its id.
+    pub fn target(mut self, kind: &'a str, id: &'a str) -> Self {
+        (self.target_type, self.target_id) = (Some(kind), Some(id));
         self
     }
 
@@ -114,6 +114,8 @@ impl<'a> Event<'a> {
         {
             return Emitted::Duplicate(first);
         }
+        let part = |id: &Option<String>| id.as_deref().and_then(parse_id);
+        let (context, agent, whoever) = (&self.context, self.agent, actor());
         db.run(
             &EMIT_FULL,
             &[
@@ -126,9 +128,21 @@ impl<'a> Event<'a> {
                 self.source.into(),
                 self.tags.into(),
                 self.dedupe_key.into(),
-                self.correlation_id.into(),
-                self.trace_id.into(),
-                self.mission_id.into(),
+                context.correlation_id.as_deref().into(),
+                context.trace_id.as_deref().into(),
+                part(&context.mission_id).into(),
+                ORIGINS[usize::from(!self.is_own)].into(),
+                self.actor.unwrap_or(&whoever).into(),
+                self.target_type.into(),
+                self.target_id.into(),
+                part(&context.command_id).into(),
+                part(&context.agent_run_id).into(),
+                part(&context.swarm_run_id).into(),
+                agent.step_index.into(),
+                agent.tool_name.as_deref().into(),
+                agent.latency_ms.into(),
+                agent.token_usage.map(Jsonb::from_value).into(),
+                agent.cost_units.into(),
             ],
         );
         wake::note();
@@ -148,18 +162,6 @@ fn take_key(db: &Db, key: &str, id: Uuid, purpose: &str, at: TimestampWithTimeZo
         }
     }
     run_again(format!("the dedupe key \"{}\" keeps changing hands", agentq_core::error::shown(key)))
-}
-
-/// An id in an option.
-pub fn id(what: &str, text: Option<&str>) -> Result<Option<Uuid>, Refusal> {
-    let Some(text) = text else { return Ok(None) };
-    let id = uuid::Uuid::parse_str(text).map_err(|_| {
-        Refusal::new(
-            format!("p_options.{what} must be a uuid, not \"{}\"", agentq_core::error::shown(text)),
-            "Use the id as agentq answers it, such as 0190c1d2-0000-7000-8000-000000000001.",
-        )
-    })?;
-    Ok(Some(Uuid::from_bytes(*id.as_bytes())))
 }
 
 fn check_payload(value: Jsonb, limit: i64) -> Result<(), Refusal> {
@@ -189,18 +191,26 @@ fn fn_event_emit(
         None => Options::default(),
         Some(options) => options.reader("p_options").and_then(|options| Options::read(&options)).or_raise(),
     };
-    let (correlation_id, mission_id) = (options.correlation_id.as_deref(), options.mission_id.as_deref());
-    let event = Event::of(kind, subject, payload)
-        .purpose(options.purpose.as_deref().unwrap_or("event"))
-        .source(options.source.as_deref())
-        .dedupe_key(options.dedupe_key.as_deref())
-        .correlation_id(id("correlation_id", correlation_id).or_raise())
-        .trace_id(options.trace_id.as_deref())
-        .mission_id(id("mission_id", mission_id).or_raise())
-        .tags(options.tags.iter().cloned());
-    let (code, id) = match db::connect(|db| event.emit(db, clock::now())) {
+    let (code, id) = match db::connect(|db| emit_given(db, (kind, subject, payload), &options, clock::now())) {
         Emitted::New(id) => ("emitted", id),
         Emitted::Duplicate(id) => ("duplicate", id),
     };
     Jsonb::from_value(json!({"ok": true, "code": code, "event_id": id.to_string()}))
+}
+
+/// Writes down what a caller has to say.
+pub fn emit_given(db: &Db, (kind, subject, payload): (&str, &str, Jsonb), options: &Options, now: Micros) -> Emitted {
+    let event = Event {
+        purpose: options.purpose.as_deref().unwrap_or("event"),
+        source: options.source.as_deref(),
+        tags: options.tags.clone(),
+        dedupe_key: options.dedupe_key.as_deref(),
+        context: options.context.clone(),
+        is_own: false,
+        target_type: options.target_type.as_deref(),
+        target_id: options.target_id.as_deref(),
+        agent: options.agent.clone(),
+        ..Event::of(kind, subject, payload)
+    };
+    event.emit(db, now)
 }

@@ -6,6 +6,7 @@
 use crate::base::clock::Micros;
 use crate::db::{Db, statements};
 use crate::json::Jsonb;
+use agentq_core::context::Context;
 use agentq_core::reader::Reader;
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -25,11 +26,19 @@ pub struct Entry {
     pub tags: Vec<String>,
     pub payload: Jsonb,
     pub mission_id: Option<Uuid>,
-    pub correlation_id: Option<Uuid>,
+    pub correlation_id: Option<String>,
     pub trace_id: Option<String>,
+    /// Whether a caller has written it, and not agentq.
+    pub is_callers: bool,
 }
 
 impl Entry {
+    /// Its trace and its correlation, for what it causes.
+    pub fn context(&self) -> Context {
+        let (trace_id, correlation_id) = (self.trace_id.clone(), self.correlation_id.clone());
+        Context { trace_id, correlation_id, ..Context::default() }
+    }
+
     /// What it tells, for reading.
     pub fn data(&self) -> Reader<'static> {
         Reader::at("the payload", self.payload.item())
@@ -83,6 +92,7 @@ fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
             mission_id: row.get("mission_id"),
             correlation_id: row.get("correlation_id"),
             trace_id: row.get("trace_id"),
+            is_callers: row.get::<String>("origin").is_some_and(|origin| origin == "caller"),
         });
     });
     page

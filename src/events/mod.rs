@@ -15,14 +15,9 @@ pub mod settings;
 mod verify;
 mod wake;
 
-pub use emit::{Event, emit};
+pub use emit::{Event, emit, emit_given};
 
 use crate::room::Room;
 
-pub static ROOM: Room = Room {
-    settings: settings::KEYS,
-    chores: chores::CHORES,
-    at_end: &[wake::at_end],
-    init_preloaded: feed::init,
-    ..Room::EMPTY
-};
+pub static ROOM: Room =
+    Room { settings: settings::KEYS, chores: chores::CHORES, at_end: &[wake::at_end], ..Room::EMPTY };

@@ -158,7 +158,7 @@ fn drop_over(db: &Db, chain: Chain, there: &[Partition], horizon: Micros, now: M
         return Upkeep::default();
     }
     let what = json!({"class": chain.name(), "before": timestamp(to).to_iso_string()});
-    Event::new("event.dropped", &name, what).purpose("audit").source(Some("agentq")).emit(db, now);
+    Event::new("event.dropped", &name, what).audit().emit(db, now);
     Upkeep { changes: 1, more: true }
 }
 

@@ -4,9 +4,9 @@
 //! transaction that goes on, which might be rolled back after its reader has acted on it. One that has
 //! sealed does not wait, since others see it, and can seal again, when its statement is over.
 
-use super::emit::id;
 use super::{feed, seal};
 use crate::base::clock;
+use crate::base::ids::parse_id;
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
@@ -20,7 +20,7 @@ use pgrx::Uuid;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 
-statements!("read.sql": READ);
+statements!("read.sql": READ, READ_OF_MISSION);
 
 /// The longest wait, in microseconds. Meanwhile the caller's statement holds a snapshot.
 const LONGEST_WAIT_US: i64 = 60_000_000;
@@ -46,8 +46,8 @@ fn fn_event_read(
         None => Filter::default(),
         Some(options) => options.reader("p_options").and_then(|options| Filter::read(&options)).or_raise(),
     };
-    let mission = id("mission", filter.mission.as_deref()).or_raise();
     let page = if filter.is_all() { limit } else { PAGE.max(limit) };
+    let mission = filter.mission.as_deref().and_then(parse_id);
     let query = Query { limit, page, filter, mission };
     let deadline = clock::real_now() + wait;
     feed::use_it();
@@ -92,18 +92,22 @@ impl Query {
         loop {
             let (count, seen, answer) = db::worth_keeping(|| {
                 let (limit, page) = (self.limit, self.page);
-                let (kinds, purposes) = (self.filter.kinds.clone(), self.filter.purposes.clone());
-                let (subject, mission) = (self.filter.subject.as_deref(), self.mission);
+                let filter = &self.filter;
+                let kinds =
+                    filter.kinds.as_ref().map(|kinds| kinds.iter().map(|kind| event::like(kind)).collect::<Vec<_>>());
                 let args = [
                     after.into(),
                     limit.into(),
                     kinds.into(),
-                    purposes.into(),
-                    subject.into(),
-                    mission.into(),
+                    filter.purposes.clone().into(),
+                    filter.subject.as_deref().into(),
+                    self.mission.into(),
                     page.into(),
+                    filter.tags.clone().into(),
+                    filter.source.as_deref().into(),
+                    filter.origin.into(),
                 ];
-                let row = db.run(&READ, &args);
+                let row = db.run(if self.mission.is_some() { &READ_OF_MISSION } else { &READ }, &args);
                 (
                     (row.must::<i64>("found"), row.get::<i64>("seen"), row.must::<Jsonb>("answer").beyond_connection()),
                     false,

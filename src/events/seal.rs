@@ -13,11 +13,11 @@
 use super::feed;
 use super::log::LAST_SEQ;
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::settings::Settings;
+use crate::base::settings::{Settings, is_schema_previous};
 use crate::db::{self, Db, Rows, statements};
 use crate::room::Outcome;
 use crate::server;
-use agentq_core::chain::{Body, Chain, End, Hash, Head};
+use agentq_core::chain::{self, Body, Chain, End, Hash, Head};
 use agentq_core::snapshot::Snapshot;
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -295,7 +295,6 @@ pub fn head(event_id: Uuid, event_at: TimestampWithTimeZone, purpose: String) ->
 
 /// The rest of an event.
 pub fn body(row: &Rows) -> Body {
-    let id = |column| row.get::<Uuid>(column).map(|id| id.to_string());
     Body {
         event_kind: row.must("event_kind"),
         subject: row.must("subject"),
@@ -303,9 +302,21 @@ pub fn body(row: &Rows) -> Body {
         source: row.get("source"),
         tags: row.get("tags").unwrap_or_default(),
         dedupe_key: row.get("dedupe_key"),
-        correlation_id: id("correlation_id"),
+        correlation_id: row.get("correlation_id"),
         trace_id: row.get("trace_id"),
-        mission_id: id("mission_id"),
+        mission_id: row.get("mission_id"),
+        origin: row.get("origin"),
+        actor: row.get("actor"),
+        target_type: row.get("target_type"),
+        target_id: row.get("target_id"),
+        command_id: row.get("command_id"),
+        agent_run_id: row.get("agent_run_id"),
+        swarm_run_id: row.get("swarm_run_id"),
+        step_index: row.get("step_index"),
+        tool_name: row.get("tool_name"),
+        latency_ms: row.get("latency_ms"),
+        token_usage: row.get("token_usage"),
+        cost_units: row.get("cost_units"),
     }
 }
 
@@ -349,6 +360,8 @@ fn place(db: &Db, state: &mut State, found: &[Unsealed]) {
         return;
     }
     let mut stands = Chain::ALL.map(|chain| stand(db, chain));
+    // The schema of the version before knows the first form alone.
+    let form = if is_schema_previous() { 1 } else { chain::FORM };
     let (mut seqs, mut purposes, mut places) = (Vec::new(), Vec::new(), Vec::new());
     let (mut ids, mut times, mut digests, mut hashes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for event in found {
@@ -359,7 +372,7 @@ fn place(db: &Db, state: &mut State, found: &[Unsealed]) {
             db.run(&LOG_ADD, &[chain.name().into(), (state.last_seq / PART).into(), PART.into()]);
         }
         stand.last_seq = state.last_seq;
-        let link = stand.end.link(state.last_seq, event.head.clone(), &event.body);
+        let link = stand.end.link(form, state.last_seq, event.head.clone(), &event.body);
         seqs.push(link.seq);
         purposes.push(link.head.purpose);
         places.push(link.place);
@@ -368,8 +381,20 @@ fn place(db: &Db, state: &mut State, found: &[Unsealed]) {
         digests.push(hex(&link.digest));
         hashes.push(hex(&link.hash));
     }
-    let args = [seqs.into(), purposes.into(), places.into(), ids.into(), times.into(), digests.into(), hashes.into()];
-    db.run(&SEAL_PLACES, &args);
+    let form = i32::from(form);
+    db.run(
+        &SEAL_PLACES,
+        &[
+            seqs.into(),
+            purposes.into(),
+            places.into(),
+            ids.into(),
+            times.into(),
+            digests.into(),
+            hashes.into(),
+            form.into(),
+        ],
+    );
     for (chain, stand) in Chain::ALL.into_iter().zip(&stands).filter(|(_, stand)| stand.last_seq > 0) {
         let hash = hex(&stand.end.hash);
         db.run(&CHAIN_SAVE, &[chain.name().into(), stand.last_seq.into(), stand.end.place.into(), hash.into()]);

@@ -24,7 +24,22 @@ SELECT x FROM unnest($1) AS x WHERE (SELECT true FROM agentq.event e WHERE e.xid
 
 -- name: seal_next(from_xid text, to_xid text, at_xid text, at_event uuid, seen text, foreign text, left int8)
 SELECT e.xid::text, e.event_id, e.event_at, e.purpose, e.event_kind, e.subject, e.payload::text, e.source, e.tags, e.dedupe_key,
-       e.correlation_id, e.trace_id, e.mission_id
+       e.correlation_id, e.trace_id, e.mission_id::text, e.origin, e.actor, e.target_type, e.target_id, e.command_id::text,
+       e.agent_run_id::text, e.swarm_run_id::text, e.step_index::text, e.tool_name, e.latency_ms::text, e.token_usage::text,
+       e.cost_units::text
+FROM agentq.event e
+WHERE e.xid >= $1::xid8 AND e.xid < $2::xid8 AND (e.xid, e.event_id) > ($3::xid8, $4)
+  AND pg_visible_in_snapshot(e.xid, $5::pg_snapshot)
+  -- Counted, so that it is never made into a hash over the whole log.
+  AND (e.xid > $6::xid8
+       OR (SELECT count(*) FROM (SELECT FROM agentq.event_log l WHERE l.event_id = e.event_id LIMIT 1) placed) = 0)
+ORDER BY e.xid, e.event_id LIMIT $7
+
+-- before: seal_next(from_xid text, to_xid text, at_xid text, at_event uuid, seen text, foreign text, left int8)
+SELECT e.xid::text, e.event_id, e.event_at, e.purpose, e.event_kind, e.subject, e.payload::text, e.source, e.tags, e.dedupe_key,
+       e.correlation_id::text, e.trace_id, e.mission_id::text, NULL::text AS origin, NULL::text AS actor, NULL::text AS target_type,
+       NULL::text AS target_id, NULL::text AS command_id, NULL::text AS agent_run_id, NULL::text AS swarm_run_id,
+       NULL::text AS step_index, NULL::text AS tool_name, NULL::text AS latency_ms, NULL::text AS token_usage, NULL::text AS cost_units
 FROM agentq.event e
 WHERE e.xid >= $1::xid8 AND e.xid < $2::xid8 AND (e.xid, e.event_id) > ($3::xid8, $4)
   AND pg_visible_in_snapshot(e.xid, $5::pg_snapshot)
@@ -37,10 +52,17 @@ ORDER BY e.xid, e.event_id LIMIT $7
 SELECT xid::text FROM agentq.event ORDER BY xid DESC LIMIT 1
 
 -- name: seal_places(seqs int8[], purposes text[], places int8[], ids uuid[], times timestamptz[], digests text[],
---   hashes text[])
+--   hashes text[], form int4)
+INSERT INTO agentq.event_log (seq, purpose, place, event_id, event_at, digest, hash, form)
+SELECT seq, purpose, place, event_id, event_at, decode(digest, 'hex'), decode(hash, 'hex'), $8
+FROM unnest($1, $2, $3, $4, $5, $6, $7) AS t(seq, purpose, place, event_id, event_at, digest, hash)
+
+-- before: seal_places(seqs int8[], purposes text[], places int8[], ids uuid[], times timestamptz[], digests text[],
+--   hashes text[], form int4)
 INSERT INTO agentq.event_log (seq, purpose, place, event_id, event_at, digest, hash)
 SELECT seq, purpose, place, event_id, event_at, decode(digest, 'hex'), decode(hash, 'hex')
 FROM unnest($1, $2, $3, $4, $5, $6, $7) AS t(seq, purpose, place, event_id, event_at, digest, hash)
+WHERE $8 IS NOT NULL
 
 -- name: seal_save(last_seq int8, sealed text, target text, adopting bool, at_xid text, at_event uuid,
 --   foreign_to text, origin text, now timestamptz)

@@ -26,8 +26,8 @@ struct LogRow {
     link: Link,
     event_id: Uuid,
     event_at: Micros,
-    /// None: it is not there.
-    digest: Option<chain::Hash>,
+    /// None: it is not there. Inside, None: it cannot have a digest of the form that its row names.
+    digest: Option<Option<chain::Hash>>,
 }
 
 /// Something that is wrong.
@@ -120,8 +120,9 @@ fn page(db: &Db, after: i64, to: i64) -> Vec<LogRow> {
         let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must("event_id"), row.must("event_at"));
         let head = head(event_id, event_at, row.must("purpose"));
         let hash = |column| row.get::<String>(column).and_then(|text| unhex(&text)).unwrap_or_default();
+        let form = i16::try_from(row.must::<i32>("form")).unwrap_or_default();
         rows.push(LogRow {
-            digest: row.get::<String>("event_kind").map(|_| chain::digest(&head, &body(row))),
+            digest: row.get::<String>("event_kind").map(|_| chain::digest_in(form, &head, &body(row))),
             link: Link {
                 seq: row.must("seq"),
                 place: row.must("place"),
@@ -174,7 +175,7 @@ fn check(db: &Db, rows: &[LogRow], at: usize, ends: &mut [End; 2], stands: &[Sta
         }
     }
     match row.digest {
-        Some(digest) if digest == row.link.digest => None,
+        Some(Some(digest)) if digest == row.link.digest => None,
         Some(_) => trouble(Fault::Altered, "event", format!("the event at place {seq} is not what it was")),
         // It has gone with its partition.
         None if row.event_at < stands[chain as usize].dropped_before => None,

@@ -1,7 +1,22 @@
 -- name: verify_page(after int8, upto int8, most int8)
 SELECT l.seq, l.place, l.event_id, l.event_at, l.purpose, encode(l.digest, 'hex') AS digest,
        encode(l.hash, 'hex') AS hash,
-       e.event_kind, e.subject, e.payload::text AS payload, e.source, e.tags, e.dedupe_key, e.correlation_id, e.trace_id, e.mission_id
+       l.form::integer AS form, e.event_kind, e.subject, e.payload::text AS payload, e.source, e.tags, e.dedupe_key, e.correlation_id,
+       e.trace_id, e.mission_id::text, e.origin, e.actor, e.target_type, e.target_id, e.command_id::text,
+       e.agent_run_id::text, e.swarm_run_id::text, e.step_index::text, e.tool_name, e.latency_ms::text, e.token_usage::text,
+       e.cost_units::text
+FROM (SELECT * FROM agentq.event_log WHERE seq > $1 AND seq <= $2 ORDER BY seq FETCH FIRST ($3) ROWS WITH TIES) l
+LEFT JOIN LATERAL (SELECT * FROM agentq.event e
+                   WHERE e.event_id = l.event_id AND e.purpose = l.purpose AND e.event_at = l.event_at LIMIT 1) e ON true
+ORDER BY l.seq, l.purpose
+
+-- before: verify_page(after int8, upto int8, most int8)
+SELECT l.seq, l.place, l.event_id, l.event_at, l.purpose, encode(l.digest, 'hex') AS digest,
+       encode(l.hash, 'hex') AS hash,
+       1 AS form, e.event_kind, e.subject, e.payload::text AS payload, e.source, e.tags, e.dedupe_key,
+       e.correlation_id::text, e.trace_id, e.mission_id::text, NULL::text AS origin, NULL::text AS actor, NULL::text AS target_type,
+       NULL::text AS target_id, NULL::text AS command_id, NULL::text AS agent_run_id, NULL::text AS swarm_run_id,
+       NULL::text AS step_index, NULL::text AS tool_name, NULL::text AS latency_ms, NULL::text AS token_usage, NULL::text AS cost_units
 FROM (SELECT * FROM agentq.event_log WHERE seq > $1 AND seq <= $2 ORDER BY seq FETCH FIRST ($3) ROWS WITH TIES) l
 LEFT JOIN LATERAL (SELECT * FROM agentq.event e
                    WHERE e.event_id = l.event_id AND e.purpose = l.purpose AND e.event_at = l.event_at LIMIT 1) e ON true

@@ -7,6 +7,7 @@
 
 use super::step_rows;
 use super::steps::{self, STEP_RUNS};
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::text::shorten;
@@ -145,7 +146,7 @@ impl<'a> Begin<'a> {
         let ttl = options.member("ttl").seconds(1.0..=LONGEST_SECONDS)?;
         let holder = match holder {
             Some(holder) => input::name("p_holder", holder, input::LONGEST_NAME)?.to_owned(),
-            None => db::session_user(),
+            None => actor(),
         };
         Ok(Begin {
             key: input::name("p_key", required("p_key", key), input::LONGEST_KEY)?,
@@ -276,7 +277,7 @@ fn fn_action_fail(
 
 /// Ends an action that this holder (and, where given, this token) has won.
 fn end(key: &str, holder: Option<&str>, token: Option<Uuid>, ended: Result<Option<Jsonb>, &str>) -> Jsonb {
-    let holder = holder.map_or_else(db::session_user, str::to_owned);
+    let holder = holder.map_or_else(actor, str::to_owned);
     db::answer(|db| {
         let Some(action) = Action::lock(db, key) else {
             raise(

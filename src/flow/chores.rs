@@ -1,11 +1,30 @@
 //! What the engine does for missions, effects, steps and signals.
 
 use super::effects::clean;
-use super::missions::maintain;
+use super::missions::{maintain, step_waits};
 use super::orphans;
 use crate::room::{Chore, Stage, Wakes};
+use crate::shared::news::{self, News};
 
-pub static CHORES: &[&Chore] = &[&TEND_MISSIONS, &CLEAN_FLOW, &CLEAN_EFFECTS];
+/// Waits are looked at at most this often, in microseconds: many commits at a time.
+const END_WAITS_EVERY_US: i64 = 10_000;
+
+pub static CHORES: &[&Chore] = &[&END_WAITS, &TEND_MISSIONS, &CLEAN_FLOW, &CLEAN_EFFECTS];
+
+/// Runs by itself when such a step has begun, a signal for one was sent, or the next is due.
+static END_WAITS: Chore = Chore {
+    name: "end_waits",
+    about: "Ends steps of missions that sleep or wait for a signal, when their time or their signal has come.",
+    every_us: 1_000_000,
+    stage: Stage::Work,
+    moves_jobs: true,
+    wakes_on: Wakes::News {
+        is_there: || news::is_there(News::StepWaits),
+        take: || news::take(News::StepWaits),
+        pause_us: END_WAITS_EVERY_US,
+    },
+    run: step_waits::tend,
+};
 
 static TEND_MISSIONS: Chore = Chore {
     name: "tend_missions",

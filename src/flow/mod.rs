@@ -4,6 +4,7 @@
 
 mod actions;
 mod checkpoints;
+mod children;
 mod chores;
 mod effects;
 pub mod missions;
@@ -13,6 +14,7 @@ mod signals;
 mod sleep;
 mod step_rows;
 mod steps;
+mod wake;
 
 use crate::db::statements;
 use crate::queue::ends::again::{self, Steps};
@@ -24,6 +26,7 @@ pub static ROOM: Room = Room {
     settings: settings::KEYS,
     chores: chores::CHORES,
     expiring: &[&EXPIRE_ACTION, &EXPIRE_SIGNAL],
+    at_end: &[wake::at_end],
     init,
     ..Room::EMPTY
 };
@@ -36,5 +39,6 @@ fn init() {
         last_done_at: step_rows::last_done_at,
     });
     missions::init();
+    children::init();
     effects::init();
 }

@@ -5,8 +5,10 @@
 //! comes next. What a wait got is kept as a step of its job. Locks: for a wait the lease, the channel, the row of the step,
 //! then what giving a job back takes; for a sender the channel, the row of the step, then the sleeping job if nobody has it.
 
+use super::missions::step_waits;
 use super::sleep::check_wait;
 use super::step_rows::{self, Wanted};
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, statements};
@@ -73,26 +75,46 @@ fn fn_signal_send(
                     }));
                 }
             }
-            let (id, by) = (new_id(), db::session_user());
-            let args = [
-                id.into(),
-                name.into(),
-                key.into(),
-                payload.into(),
-                dedupe_key.into(),
-                timestamp(now).into(),
-                by.as_str().into(),
-                ttl.into(),
-            ];
-            let expires_at: TimestampWithTimeZone = db.run(&SIGNAL_ADD, &args).only();
-            let result = what_came(id, timestamp(now), &by, payload);
-            let job = deliver(db, name, key, id, result, now);
+            let (id, job, expires_at) = add(db, (name, key), payload, dedupe_key, ttl, now);
             Jsonb::from_value(json!({
                 "ok": true, "code": "sent", "duplicate": false, "signal_id": id.to_string(), "name": name, "key": key,
                 "delivered_to": job.map(|job| job.to_string()), "expires_at": expires_at,
             }))
         })
     })
+}
+
+/// Adds a signal to a channel that is locked, and gives it to whoever has waited longest. Returns it, who got it, and until
+/// when it is kept if nobody did.
+fn add(
+    db: &Db,
+    (name, key): (&str, &str),
+    payload: Jsonb,
+    dedupe_key: Option<&str>,
+    ttl: f64,
+    now: Micros,
+) -> (Uuid, Option<Uuid>, TimestampWithTimeZone) {
+    let (id, by) = (new_id(), actor());
+    let args = [
+        id.into(),
+        name.into(),
+        key.into(),
+        payload.into(),
+        dedupe_key.into(),
+        timestamp(now).into(),
+        by.as_str().into(),
+        ttl.into(),
+    ];
+    let expires_at: TimestampWithTimeZone = db.run(&SIGNAL_ADD, &args).only();
+    let result = what_came(id, timestamp(now), &by, payload);
+    (id, deliver(db, name, key, id, result, now), expires_at)
+}
+
+/// Sends a signal for this room, which is kept for as long as a signal can be. The caller must have called
+/// `lock_against_rule_change` before.
+pub fn send(db: &Db, name: &str, key: &str, payload: Jsonb, now: Micros) {
+    db.run(&CHANNEL_LOCK, &[name.into(), key.into()]);
+    add(db, (name, key), payload, None, LONGEST_SECONDS, now);
 }
 
 fn read_options(options: Reader<'_>) -> Result<(Option<&str>, f64), Refusal> {
@@ -106,8 +128,13 @@ fn what_came(id: Uuid, sent_at: TimestampWithTimeZone, sent_by: &str, payload: J
     Jsonb::from_value(known).with("payload", payload)
 }
 
-/// Gives a signal to the job that has waited longest, and wakes it. None: nobody waits.
+/// Gives a signal to the job or the step that has waited longest, and wakes it. None: nobody waits.
 fn deliver(db: &Db, name: &str, key: &str, id: Uuid, result: Jsonb, now: Micros) -> Option<Uuid> {
+    if let Some(step) = step_waits::give(db, name, key, result, now) {
+        db.run(&SIGNAL_GIVE, &[id.into(), step.into(), timestamp(now).into(), false.into()]);
+        free_channel(db, name, key);
+        return Some(step);
+    }
     loop {
         let row = db.run(&WAIT_OLDEST, &[name.into(), key.into()]);
         if row.is_empty() {
@@ -127,17 +154,43 @@ fn deliver(db: &Db, name: &str, key: &str, id: Uuid, result: Jsonb, now: Micros)
     }
 }
 
+/// Takes the oldest signal for a step of a mission, which keeps what was sent. None: there is none, and senders see the step
+/// from now on, as it has the channel.
+pub fn take_for_step(db: &Db, name: &str, key: &str, step: Uuid, now: Micros) -> Option<Jsonb> {
+    db.run(&CHANNEL_LOCK, &[name.into(), key.into()]);
+    let came = take(db, name, key, step, now)?;
+    free_channel(db, name, key);
+    Some(came)
+}
+
+/// Takes the oldest signal of a channel that is locked.
+fn take(db: &Db, name: &str, key: &str, by: Uuid, now: Micros) -> Option<Jsonb> {
+    let taken = db.run(&SIGNAL_TAKE, &[name.into(), key.into(), timestamp(now).into(), by.into()]);
+    let came = || {
+        let by: String = taken.must("sent_by");
+        what_came(taken.must("signal_id"), taken.must("sent_at"), &by, taken.must("payload"))
+    };
+    (!taken.is_empty()).then(came)
+}
+
 /// Removes a channel on which nothing is sent and nobody waits.
 pub fn free_channel(db: &Db, name: &str, key: &str) {
     db.run(&CHANNEL_FREE, &[name.into(), key.into()]);
 }
 
 /// A wait that a holder asks for.
-struct Wait<'a> {
-    name: &'a str,
-    key: &'a str,
-    step: &'a str,
-    timeout_us: Option<i64>,
+pub struct Wait<'a> {
+    pub name: &'a str,
+    pub key: &'a str,
+    pub step: &'a str,
+    pub timeout_us: Option<i64>,
+}
+
+/// Who asks for it.
+pub struct Holder<'a> {
+    pub job_id: Uuid,
+    pub owner: &'a str,
+    pub token: Option<Uuid>,
 }
 
 #[pg_extern(security_definer)]
@@ -167,35 +220,33 @@ fn fn_signal_wait(
             Some(step) => step.to_owned(),
         };
         let wait = Wait { name, key, step: &step, timeout_us };
-        let about = json::object(&mut [("signal", name.into()), ("key", key.into())]);
-        let inputs = Inputs::of(Item::Container(&about));
-        db::answer(|db| {
-            // Nothing is locked while it looks: a cancel does not wait for it.
-            let Some(token) = lease::token_of(db, job_id, owner, p_lease_token) else {
-                return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
-            };
-            let wanted = Wanted {
-                job_id,
-                token,
-                name: &step,
-                kind: "signal",
-                inputs: &inputs,
-                options: &options,
-                until: timeout_us.map(|wait| clock::now() + wait),
-            };
-            let occurrence = wanted.occurrence(db);
-            if let Some(seconds) = in_server {
-                wait.look(db, job_id, occurrence, (seconds * 1e6) as i64);
-            }
-            let Some(held) = LockedLease::lock(db, job_id, Some(owner), Some(token)) else {
-                return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
-            };
-            wait.run(db, &held, &wanted, occurrence)
-        })
+        let holder = Holder { job_id, owner, token: p_lease_token };
+        db::answer(|db| wait.ask(db, &holder, &options, in_server.map(|seconds| (seconds * 1e6) as i64)))
     })
 }
 
 impl Wait<'_> {
+    /// Takes what has come, or puts the job to rest until it comes. `in_server_us`: it first waits for so long with the
+    /// job held.
+    pub fn ask(&self, db: &Db, holder: &Holder<'_>, options: &Options, in_server_us: Option<i64>) -> Jsonb {
+        let Holder { job_id, owner, token } = *holder;
+        let lost = || answer::lease_lost(db, job_id, Some(owner), token);
+        // Nothing is locked while it looks: a cancel does not wait for it.
+        let Some(own) = lease::token_of(db, job_id, owner, token) else { return lost() };
+        let about = json::object(&mut [("signal", self.name.into()), ("key", self.key.into())]);
+        let inputs = Inputs::of(Item::Container(&about));
+        let until = self.timeout_us.map(|wait| clock::now() + wait);
+        let wanted = Wanted { job_id, token: own, name: self.step, kind: "signal", inputs: &inputs, options, until };
+        let occurrence = wanted.occurrence(db);
+        if let Some(micros) = in_server_us {
+            self.look(db, job_id, occurrence, micros);
+        }
+        match LockedLease::lock(db, job_id, Some(owner), Some(own)) {
+            Some(held) => self.run(db, &held, &wanted, occurrence),
+            None => lost(),
+        }
+    }
+
     /// Whether what is waited for has come. Locks nothing.
     fn has_come(&self, db: &Db, job_id: Uuid, occurrence: i32) -> bool {
         let now = timestamp(clock::now());
@@ -234,14 +285,7 @@ impl Wait<'_> {
         if next != Next::Run {
             return self.answer(held, occurrence, step.result, true);
         }
-        let taken = db.run(&SIGNAL_TAKE, &[self.name.into(), self.key.into(), timestamp(now).into(), job_id.into()]);
-        if !taken.is_empty() {
-            let result = what_came(
-                taken.must("signal_id"),
-                taken.must("sent_at"),
-                &taken.must::<String>("sent_by"),
-                taken.must("payload"),
-            );
+        if let Some(result) = take(db, self.name, self.key, job_id, now) {
             return self.end(db, held, occurrence, result, now);
         }
         if step.until.is_some_and(|until| until <= now) {

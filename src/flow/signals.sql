@@ -7,6 +7,13 @@ DELETE FROM agentq_internal.signal_channel c
 WHERE c.name = $1 AND c.key = $2
   AND NOT EXISTS (SELECT FROM agentq.signal s WHERE s.name = $1 AND s.key = $2 AND s.taken_by IS NULL)
   AND NOT EXISTS (SELECT FROM agentq.signal_wait w WHERE w.name = $1 AND w.key = $2)
+  AND NOT EXISTS (SELECT FROM agentq.mission_wait m WHERE m.name = $1 AND m.key = $2 AND m.is_open)
+
+-- before: channel_free(name text, key text)
+DELETE FROM agentq_internal.signal_channel c
+WHERE c.name = $1 AND c.key = $2
+  AND NOT EXISTS (SELECT FROM agentq.signal s WHERE s.name = $1 AND s.key = $2 AND s.taken_by IS NULL)
+  AND NOT EXISTS (SELECT FROM agentq.signal_wait w WHERE w.name = $1 AND w.key = $2)
 
 -- name: signal_add(signal_id uuid, name text, key text, payload jsonb, dedupe_key text, sent_at timestamptz,
 --   sent_by text, keep_seconds float8)

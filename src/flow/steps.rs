@@ -5,6 +5,7 @@
 //! neither begin nor complete anything; then it locks the step's row.
 
 use super::step_rows::{self, Wanted};
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
@@ -219,7 +220,7 @@ fn fn_step_resolve(
         let ended = if verdict == "done" { Ok(p_result) } else { Err(note) };
         step_rows::end(db, job_id, name, occurrence, ended, now);
         let what = json!({"step": name, "occurrence": occurrence, "verdict": verdict, "note": said, "by": by});
-        crate::events::emit(db, "step.resolved", &job_id.to_string(), what, now);
+        crate::queue::ends::telling::of_job(db, "step.resolved", job_id, what, now);
         let mut answer = about("resolved", job_id, name, occurrence);
         answer["verdict"] = json!(verdict);
         Jsonb::from_value(answer)
@@ -246,7 +247,7 @@ fn fn_step_resolve(
                     "Let its holder say what became of it, or wait until its lease has ended.",
                 )
             }
-            resolve(db, rules, job_id, &db::session_user())
+            resolve(db, rules, job_id, &actor())
         })
     })
 }

@@ -16,18 +16,20 @@ mod proposal_gate;
 mod proposals;
 mod propose;
 mod reactions;
+mod scheduled;
 mod settings;
 
 use crate::base::clock::Micros;
 use crate::db::Db;
 use crate::events;
 use crate::room::Room;
-use pgrx::Uuid;
+use agentq_core::context::Context;
 use serde_json::Value;
 
-pub static ROOM: Room = Room { settings: settings::KEYS, chores: chores::CHORES, ..Room::EMPTY };
+pub static ROOM: Room = Room { settings: settings::KEYS, chores: chores::CHORES, init: scheduled::init, ..Room::EMPTY };
 
-/// Writes down what was decided.
-fn audit(db: &Db, kind: &str, subject: &str, payload: Value, mission: Option<Uuid>, now: Micros) {
-    events::Event::new(kind, subject, payload).purpose("audit").mission_id(mission).emit(db, now);
+/// Writes down what was decided about a policy or a command.
+fn audit(db: &Db, kind: &str, target: (&str, &str), payload: Value, context: Context, now: Micros) {
+    let (what, id) = target;
+    events::Event::new(kind, id, payload).audit().target(what, id).context(context).emit(db, now);
 }

@@ -4,7 +4,7 @@ use super::{propose, reactions};
 use crate::base::clock::{self, timestamp};
 use crate::base::settings::{Settings, WORKER_ENABLED};
 use crate::db::{self, statements};
-use crate::events::seal;
+use crate::events::{self, seal};
 use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::ends::{deadlines, reap};
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 statements!("ops.sql": BURIED_AT);
 
-/// Batches of each kind in one turn.
-const ROUNDS: usize = 100;
+/// Turns of the sealer in one turn of the loop.
+const SEALS: usize = 100;
 /// Leases and deadlines that one turn looks at.
 const AT_MOST: i64 = 500;
 
@@ -32,11 +32,11 @@ fn fn_ops_tick() -> Jsonb {
         if may_seal {
             seal_all();
         }
-        let reacted = reactions::react_all(ROUNDS);
+        let reacted = reactions::react(clock::now());
         json!({"events": reacted.events, "queued": reacted.queued})
     });
     let reaction = part(&mut errors, || {
-        let proposed = propose::propose_all(ROUNDS);
+        let proposed = propose::propose(clock::now());
         json!({"processed": proposed.processed, "created": proposed.created})
     });
     let lease = part(&mut errors, || {
@@ -50,23 +50,55 @@ fn fn_ops_tick() -> Jsonb {
     });
     let stale =
         part(&mut errors, || json!({"recovered": if is_on { deadlines::enforce(clock::now(), AT_MOST) } else { 0 }}));
-    Jsonb::from_value(json!({
-        "ok": errors.is_empty(),
-        "code": "ticked",
+    let mut done = json!({
         "triggerResult": trigger,
         "reactionResult": reaction,
         "learningResult": {"promoted": 0},
         "leaseResult": lease,
         "staleResult": stale,
         "errors": errors,
-    }))
+    });
+    let mut unthought = Vec::new();
+    part(&mut unthought, || {
+        think(&done);
+        Value::Null
+    });
+    done["ok"] = json!(errors.is_empty());
+    done["code"] = json!("ticked");
+    Jsonb::from_value(done)
+}
+
+/// Tells, as an event agent:thought, what the turn has done; of a turn that only read events, nothing: it would read its own
+/// thoughts for ever.
+fn think(done: &Value) {
+    let count = |part: &str, what: &str| done[part][what].as_i64().unwrap_or_default();
+    let (queued, created) = (count("triggerResult", "queued"), count("reactionResult", "created"));
+    let processed = count("reactionResult", "processed");
+    let (requeued, failed) = (count("leaseResult", "requeued_steps"), count("leaseResult", "failed_steps"));
+    let (stale, errors) = (count("staleResult", "recovered"), done["errors"].as_array().map_or(0, Vec::len) as i64);
+    let parts = [
+        (queued, "reactions queued"),
+        (processed, "reactions processed"),
+        (created, "proposals made"),
+        (requeued, "steps requeued"),
+        (failed, "steps failed"),
+        (stale, "late steps ended"),
+        (errors, "errors"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if !parts.is_empty() {
+        let mut what = done.clone();
+        what["thought"] = json!(parts.join(", "));
+        db::connect(|db| events::emit(db, reactions::THOUGHT, "ops", what, clock::now()));
+    }
 }
 
 /// Where no engine does so, committed events get their place in the log now; but not in a transaction
 /// of the caller's, which would keep others from it.
 fn seal_all() {
     db::connect(|db| {
-        for _ in 0..ROUNDS {
+        for _ in 0..SEALS {
             if !seal::seal(db, seal::AT_MOST).is_some_and(|sealed| sealed.more) {
                 break;
             }

@@ -12,6 +12,7 @@ use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
 use crate::json::Jsonb;
 use crate::server::{self, role_id, role_name};
+use agentq_core::context::Context;
 use agentq_core::error::shown;
 use agentq_core::jsonb::{self, Container, Item};
 use agentq_core::policy::{self, PROPOSAL_CAPS, ProposalCaps, REACTION_MATRIX};
@@ -80,7 +81,8 @@ fn fn_policy_set(p_key: Option<&str>, p_value: Option<Jsonb>, p_reason: default!
     let caller = server::current_role();
     db::answer_as_owner(|db| {
         examine(key, given.item()).or_raise();
-        let value = if key == PROPOSAL_CAPS { with_role(db, given, value, caller) } else { value };
+        let value =
+            if key == PROPOSAL_CAPS { with_role(db, given, value, caller) } else { policy::completed(key, value) };
         set(db, key, &value, p_reason.map(shorten), &role_name(caller))
     })
 }
@@ -130,7 +132,8 @@ fn set(db: &Db, key: &str, value: &Value, reason: Option<&str>, by: &str) -> Jso
         // What passed while there was no cap was not counted: the next proposal counts the day anew.
         db.run(&COUNTS_FORGET, &[timestamp(now).into()]);
     }
-    audit(db, "policy.changed", key, json!({"key": key, "version": version, "reason": reason, "by": by}), None, now);
+    let what = json!({"key": key, "version": version, "reason": reason, "by": by});
+    audit(db, "policy.changed", ("policy", key), what, Context::default(), now);
     Jsonb::from_value(json!({"ok": true, "code": "set", "key": key, "version": version, "value": value}))
 }
 

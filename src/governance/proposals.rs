@@ -9,6 +9,7 @@
 
 use super::audit;
 use super::proposal_gate::Rules;
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::text::shorten;
@@ -18,6 +19,7 @@ use crate::flow::missions;
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::settings::CHECKPOINT_MAX_BYTES;
+use agentq_core::context::{Context, GIVEN};
 use agentq_core::error::shown;
 use agentq_core::policy::{REACTION_MATRIX, Risk, SOURCES};
 use agentq_core::proposal::{self, Stopped};
@@ -41,6 +43,8 @@ pub struct New<'a> {
     pub risk: Option<Risk>,
     pub requested_by: &'a str,
     pub origin: Option<Origin>,
+    /// Its trace and its correlation.
+    pub context: Context,
 }
 
 /// The reaction that a proposal comes from.
@@ -78,7 +82,7 @@ pub fn create(db: &Db, new: &New<'_>, now: Micros) -> Result<Made, Refusal> {
     let key = new.dedupe_key.unwrap_or(&own_key);
     // A template that cannot be read is refused, whoever has its key.
     let bare = proposal::bare(new.template);
-    missions::check(&bare)?;
+    missions::check_with_key(&bare, new.dedupe_key)?;
     if let Some(made) = by_key(db, key) {
         return Ok(made);
     }
@@ -104,6 +108,9 @@ pub fn create(db: &Db, new: &New<'_>, now: Micros) -> Result<Made, Refusal> {
         new.origin.as_ref().map(|origin| origin.reaction_id).into(),
         depth.into(),
         timestamp(now).into(),
+        new.context.trace_id.as_deref().into(),
+        new.context.traceparent.as_deref().into(),
+        new.context.correlation_id.as_deref().into(),
     ];
     // Waits for a session that is inserting the same key.
     if db.run(&COMMAND_MAKE, &args).is_empty() {
@@ -115,7 +122,8 @@ pub fn create(db: &Db, new: &New<'_>, now: Micros) -> Result<Made, Refusal> {
             )
         }));
     }
-    let mut command = Command { id, title: title.map(str::to_owned), source: new.source.to_owned(), depth, snapshot };
+    let (title, source) = (title.map(str::to_owned), new.source.to_owned());
+    let mut command = Command { id, title, source, depth, snapshot, context: new.context.clone() };
     if let Err(Stopped { gate, reason }) = rules.pass(db, id, new.template, new.source, now) {
         command.decide(db, "rejected", POLICY, Some(&reason), None, now);
         command.tell(db, "rejected", POLICY, json!({"gate": gate, "reason": reason}), None, now);
@@ -149,6 +157,7 @@ struct Command {
     source: String,
     depth: i32,
     snapshot: Value,
+    context: Context,
 }
 
 impl Command {
@@ -161,6 +170,7 @@ impl Command {
             source: Some("proposal".to_owned()),
             command_id: Some(self.id),
             policy_snapshot: Some(self.snapshot.clone()),
+            context: self.context.clone(),
             ..missions::Start::default()
         };
         missions::start(db, &template, terms, now)
@@ -185,7 +195,10 @@ impl Command {
         if let (Some(payload), Value::Object(more)) = (payload.as_object_mut(), more) {
             payload.extend(more);
         }
-        audit(db, &format!("proposal.{status}"), &self.id.to_string(), payload, mission, now);
+        let id = self.id.to_string();
+        let (mission_id, command_id) = (mission.map(|id| id.to_string()), Some(id.clone()));
+        let context = Context { mission_id, command_id, ..self.context.clone() };
+        audit(db, &format!("proposal.{status}"), ("proposal", &id), payload, context, now);
     }
 
     fn made(&self, status: &'static str, mission_id: Option<Uuid>, reason: Option<String>) -> Made {
@@ -207,11 +220,13 @@ fn fn_proposal_create(
         let given = required("p_template", p_template);
         check_size(given, rules.checkpoint_max_bytes);
         let template = given.parse("p_template").or_raise();
-        let options = json::options(p_options, &["risk_level", "requested_by"]).or_raise();
+        let accepted = [&["risk_level", "requested_by"], GIVEN.as_slice()].concat();
+        let options = json::options(p_options, &accepted).or_raise();
+        let context = Context::given(|key| Ok(options.member(key))).or_raise();
         let risk = proposal::risk(&template, options.member("risk_level")).or_raise();
         let by = options.member("requested_by").name(input::LONGEST_NAME).or_raise();
-        let by = by.map_or_else(db::session_user, str::to_owned);
-        let new = New { dedupe_key: key, source, template: &template, risk, requested_by: &by, origin: None };
+        let by = by.map_or_else(actor, str::to_owned);
+        let new = New { dedupe_key: key, source, template: &template, risk, requested_by: &by, origin: None, context };
         db::answer(|db| create(db, &new, clock::now()).or_raise().answer())
     })
 }
@@ -233,7 +248,10 @@ fn check_size(template: Jsonb, most: i64) {
 fn fn_proposal_gate(p_template: Option<Jsonb>, p_source: default!(Option<&str>, "'api'")) -> Jsonb {
     let template = required("p_template", p_template).parse("p_template").or_raise();
     let source = check_source(p_source.unwrap_or("api"));
-    missions::check(&proposal::bare(&template)).or_raise();
+    // One that has no steps yet is weighed as it is: how many more proposals pass is known without them.
+    if proposal::step_count(&template) > 0 {
+        missions::check(&proposal::bare(&template)).or_raise();
+    }
     db::answer(|db| {
         let rules = Rules::in_force(db).or_raise();
         Jsonb::from_value(match rules.preview(db, &template, source, clock::now()) {
@@ -276,14 +294,7 @@ fn fn_proposal_approve(
             let rules = Rules::in_force(db).or_raise();
             let mission = command.start(db, &rules, template, now).or_raise();
             command.decide(db, "approved", &by, reason, Some(mission), now);
-            command.tell(
-                db,
-                "approved",
-                &by,
-                json!({"reason": reason, "role": db::session_user()}),
-                Some(mission),
-                now,
-            );
+            command.tell(db, "approved", &by, json!({"reason": reason, "role": actor()}), Some(mission), now);
             command.made("approved", Some(mission), reason.map(str::to_owned))
         })
     })
@@ -303,14 +314,14 @@ fn fn_proposal_reject(
         let now = clock::now();
         decided(id, |db, command, _| {
             command.decide(db, "rejected", &by, Some(reason), None, now);
-            command.tell(db, "rejected", &by, json!({"reason": reason, "role": db::session_user()}), None, now);
+            command.tell(db, "rejected", &by, json!({"reason": reason, "role": actor()}), None, now);
             Made { code: "rejected", ..command.made("rejected", None, Some(reason.to_owned())) }
         })
     })
 }
 
 fn decider(by: Option<&str>) -> String {
-    by.map_or_else(db::session_user, |by| input::name("p_by", by, input::LONGEST_NAME).or_raise().to_owned())
+    by.map_or_else(actor, |by| input::name("p_by", by, input::LONGEST_NAME).or_raise().to_owned())
 }
 
 /// Decides about a proposal that is pending. One that is not is left as it is, and the answer says so.
@@ -332,6 +343,12 @@ fn decided(id: Uuid, decide: impl FnOnce(&Db, Command, &Value) -> Made) -> Jsonb
             title: row.get("title"),
             source: row.must("source"),
             depth: row.must("depth"),
+            context: Context {
+                trace_id: row.get("trace_id"),
+                traceparent: row.get("traceparent"),
+                correlation_id: row.get("correlation_id"),
+                ..Context::default()
+            },
             snapshot: row.must::<pgrx::JsonB>("policy_snapshot").0,
         };
         let template = row.must::<pgrx::JsonB>("template").0;

@@ -2,16 +2,27 @@
 SELECT command_id, decision, mission_id, reason FROM agentq.command WHERE dedupe_key = $1
 
 -- name: command_make(command_id uuid, dedupe_key text, source text, title text, risk_level text, template jsonb,
---   reason text, policy_snapshot jsonb, requested_by text, reaction_id uuid, depth int4, now timestamptz)
+--   reason text, policy_snapshot jsonb, requested_by text, reaction_id uuid, depth int4, now timestamptz, trace_id text,
+--   traceparent text, correlation_id text)
+INSERT INTO agentq.command (command_id, dedupe_key, source, title, risk_level, template, reason, policy_snapshot, requested_by,
+    reaction_id, depth, created_at, updated_at, trace_id, traceparent, correlation_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14, $15)
+ON CONFLICT (dedupe_key) DO NOTHING
+RETURNING command_id
+
+-- before: command_make(command_id uuid, dedupe_key text, source text, title text, risk_level text, template jsonb,
+--   reason text, policy_snapshot jsonb, requested_by text, reaction_id uuid, depth int4, now timestamptz, trace_id text,
+--   traceparent text, correlation_id text)
 INSERT INTO agentq.command (command_id, dedupe_key, source, title, risk_level, template, reason, policy_snapshot, requested_by,
     reaction_id, depth, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12 WHERE num_nulls($13, $14, $15) >= 0
 ON CONFLICT (dedupe_key) DO NOTHING
 RETURNING command_id
 
 -- name: command_lock(id uuid)
-SELECT decision, decided_by, mission_id, reason, title, source, depth, policy_snapshot, template
-FROM agentq.command WHERE command_id = $1 FOR UPDATE
+SELECT decision, decided_by, mission_id, reason, title, source, depth, policy_snapshot, template,
+       to_jsonb(c)->>'trace_id' AS trace_id, to_jsonb(c)->>'traceparent' AS traceparent, to_jsonb(c)->>'correlation_id' AS correlation_id
+FROM agentq.command c WHERE command_id = $1 FOR UPDATE
 
 -- name: command_decide(id uuid, decision text, by text, reason text, now timestamptz, mission uuid, snapshot jsonb)
 UPDATE agentq.command

@@ -2,13 +2,14 @@
 //! into that reaction, and the others go on.
 
 use super::proposals::{self, New, Origin};
-use super::reactions::{pass_on, tell_failed};
+use super::reactions::{Failed, pass_on};
 use super::settings::REACTION_BATCH;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, Rows, statements};
 use crate::error::OrRaise;
 use crate::room::Outcome;
+use agentq_core::context::Context;
 use agentq_core::proposal;
 use agentq_core::reader::Member;
 use pgrx::Uuid;
@@ -51,6 +52,14 @@ impl Queued {
     }
 }
 
+impl Queued {
+    /// The trace and the correlation of its event.
+    fn context(&self) -> Context {
+        let text = |key: &str| self.payload["event"][key].as_str().map(str::to_owned);
+        Context { trace_id: text("trace_id"), correlation_id: text("correlation_id"), ..Context::default() }
+    }
+}
+
 /// One turn of the engine's. Somebody who proposes in a long transaction must not keep the engine from its other chores.
 pub fn turn() -> Outcome {
     let proposed = db::with_setting(c"lock_timeout", c"250ms", || propose(clock::now()));
@@ -89,6 +98,7 @@ fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
             risk,
             requested_by: &format!("pattern:{}", reaction.pattern),
             origin: Some(Origin { reaction_id: reaction.id, depth: reaction.depth, matrix }),
+            context: reaction.context(),
         };
         proposals::create(db, &new, now).or_raise()
     });
@@ -100,25 +110,11 @@ fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
         }
         Err(error) => {
             pass_on(error);
-            tell_failed(db, &reaction.pattern, reaction.event_id, &error.message, reaction.depth, now);
+            let failed = Failed { pattern: &reaction.pattern, event_id: reaction.event_id, depth: reaction.depth };
+            failed.tell(db, &error.message, reaction.context(), now);
             ("failed", Some(error.message.as_str()), None)
         }
     };
     db.run(&REACTION_END, &[reaction.id.into(), status.into(), reason.into(), command.into(), timestamp(now).into()]);
     made.is_ok_and(|made| matches!(made.code, "pending" | "auto_approved"))
-}
-
-/// Goes on until no reaction is left, for at most `rounds` batches.
-pub fn propose_all(rounds: usize) -> Proposed {
-    let mut sum = Proposed::default();
-    for _ in 0..rounds {
-        let one = propose(clock::now());
-        sum.processed += one.processed;
-        sum.created += one.created;
-        sum.more = one.more;
-        if !one.more {
-            break;
-        }
-    }
-    sum
 }

@@ -16,13 +16,14 @@ use crate::base::ids::parse_id;
 use crate::base::settings::Settings;
 use crate::db::{self, Caught, Db, statements};
 use crate::error::{OrRaise, raise};
-use crate::events;
+use crate::events::Event;
 use crate::events::log::{self, Entry};
 use crate::events::seal;
 use crate::flow::missions;
 use crate::json::Jsonb;
 use crate::queue::storage::marks::wake_all_at_commit;
 use crate::room::Outcome;
+use agentq_core::context::Context;
 use agentq_core::input;
 use agentq_core::reaction::{self, Pattern, Piece};
 use pgrx::Uuid;
@@ -33,6 +34,8 @@ use std::collections::BTreeMap;
 statements!("reactions.sql": CURSOR_MAKE, CURSOR_READ, CURSOR_LOCK, CURSOR_MOVE, PATTERN_LAST, PATTERN_COUNT, COMMAND_DEPTH, COMMANDS_END, COMPENSATION_MISSION, REACTION_MAKE);
 
 const CONSUMER: &str = "react";
+/// The kind of the events in which a turn by hand says what it has done.
+pub const THOUGHT: &str = "agent:thought";
 /// Without a pattern there is nothing to do but to read on.
 const IDLE_BATCH: i64 = 1_000;
 /// A dedupe key is part of the proposal's, together with the pattern's id.
@@ -54,7 +57,7 @@ pub fn turn() -> Outcome {
 }
 
 /// Reads one batch of events.
-fn react(now: Micros) -> Reacted {
+pub fn react(now: Micros) -> Reacted {
     let settings = Settings::current();
     let batch = settings.number(EVENT_BATCH);
     db::connect(|db| {
@@ -70,7 +73,7 @@ fn react(now: Micros) -> Reacted {
         }
         let max_depth = settings.number(MAX_DEPTH) as i32;
         let mut reading = Reading { db, version, max_depth, now, tallies: BTreeMap::new() };
-        for entry in &entries {
+        for entry in entries.iter().filter(|entry| !is_thought(entry)) {
             for pattern in matrix.fitting(&entry.event_kind, &entry.tags, entry.source.as_deref()) {
                 reading.weigh(entry, pattern);
             }
@@ -84,6 +87,11 @@ fn react(now: Micros) -> Reacted {
         }
         Reacted { events: entries.len() as i64, queued, more }
     })
+}
+
+/// What a turn by hand has said of itself: whoever reacted to that would never come to an end.
+fn is_thought(entry: &Entry) -> bool {
+    !entry.is_callers && entry.event_kind == THOUGHT
 }
 
 /// Whether there is nothing to read. Asked first, because a lock is a write: an idle loop writes nothing.
@@ -230,7 +238,8 @@ impl Reading<'_> {
     fn depth_of(&self, entry: &Entry) -> i32 {
         let mission = mission_of(entry).or_else(|| self.mission_of_job(entry));
         let of_mission = mission.and_then(|mission| self.db.run(&COMMAND_DEPTH, &[mission.into()]).maybe_only::<i32>());
-        let own = ["proposal.", "reaction."].iter().any(|room| entry.event_kind.starts_with(room));
+        // What a caller says of the loop counts for nothing.
+        let own = !entry.is_callers && ["proposal.", "reaction."].iter().any(|room| entry.event_kind.starts_with(room));
         of_mission.unwrap_or_else(|| {
             let told = entry.data().member("depth").whole(i64::MIN..=i64::MAX).ok().flatten().filter(|_| own);
             told.map_or(0, |depth| depth.clamp(0, 1_000) as i32)
@@ -293,7 +302,8 @@ impl Reading<'_> {
             return false;
         }
         self.make(entry, pattern, "failed", json!({"event": envelope(entry)}), Some(error), None, depth);
-        tell_failed(self.db, &pattern.name, entry.event_id, error, depth, self.now);
+        let failed = Failed { pattern: &pattern.name, event_id: entry.event_id, depth };
+        failed.tell(self.db, error, entry.context(), self.now);
         true
     }
 
@@ -326,7 +336,8 @@ fn envelope(entry: &Entry) -> Value {
     json!({"id": entry.event_id.to_string(), "seq": entry.seq, "at": timestamp(entry.event_at), "kind": entry.event_kind,
         "subject": entry.subject, "source": entry.source, "tags": entry.tags, "purpose": entry.purpose,
         "mission_id": entry.mission_id.map(|id| id.to_string()),
-        "correlation_id": entry.correlation_id.map(|id| id.to_string()), "trace_id": entry.trace_id})
+        "correlation_id": entry.correlation_id, "trace_id": entry.trace_id,
+        "origin": if entry.is_callers { "caller" } else { "agentq" }})
 }
 
 fn seen(entry: &Entry) -> Seen {
@@ -349,10 +360,21 @@ fn dedupe_key(db: &Db, seen: &Seen, pieces: &[Piece]) -> Option<String> {
     (!key.trim().is_empty()).then_some(key)
 }
 
-/// Tells of a reaction that came to nothing.
-pub fn tell_failed(db: &Db, pattern: &str, event_id: Uuid, error: &str, depth: i32, now: Micros) {
-    let what = json!({"pattern": pattern, "event_id": event_id.to_string(), "reason": error, "depth": depth});
-    events::emit(db, "reaction.failed", pattern, what, now);
+/// A reaction that came to nothing.
+pub struct Failed<'a> {
+    pub pattern: &'a str,
+    pub event_id: Uuid,
+    pub depth: i32,
+}
+
+impl Failed<'_> {
+    /// Tells of it, with what its event belongs to.
+    pub fn tell(&self, db: &Db, error: &str, context: Context, now: Micros) {
+        let event = self.event_id.to_string();
+        let what = json!({"pattern": self.pattern, "event_id": event, "reason": error, "depth": self.depth});
+        let told = Event::new("reaction.failed", self.pattern, what).target("event", &event);
+        told.context(context).emit(db, now);
+    }
 }
 
 /// Raises an error again that is nobody's fault and may not come again.
@@ -370,19 +392,4 @@ pub fn pass_on(error: &Caught) {
     if passing.contains(&error.code) {
         raise(error.code, error.message.clone(), "Nothing was done. It is tried again.")
     }
-}
-
-/// Reads batches until the log is used up, at most `rounds` of them.
-pub fn react_all(rounds: usize) -> Reacted {
-    let mut sum = Reacted::default();
-    for _ in 0..rounds {
-        let one = react(clock::now());
-        sum.events += one.events;
-        sum.queued += one.queued;
-        sum.more = one.more;
-        if !one.more {
-            break;
-        }
-    }
-    sum
 }

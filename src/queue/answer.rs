@@ -58,8 +58,17 @@ impl Lost {
     }
 }
 
+/// A lease that a caller does not hold.
+pub struct LostLease {
+    pub lost: Lost,
+    /// How the job stands.
+    pub state: String,
+    /// The error with which somebody else has ended the caller's attempt: a deadline, a stall, an expiry.
+    verdict: Option<Jsonb>,
+}
+
 /// Finds out why this owner and token do not hold a job, and how it stands. None: there is no such job.
-pub fn why_lost(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<(Lost, String)> {
+pub fn why_lost(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Option<LostLease> {
     let row = db.run(&LOST_LEASE, &[job_id.into(), owner.into(), token.into()]);
     if row.is_empty() {
         return None;
@@ -73,17 +82,17 @@ pub fn why_lost(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>)
         (false, _, true) => Lost::Ended,
         (false, _, false) => Lost::NeverHeld,
     };
-    Some((lost, state))
+    Some(LostLease { lost, state, verdict: row.get("verdict") })
 }
 
 /// What the caller sees when it no longer, or not yet, holds the job. An unknown job is an error.
 pub fn lease_lost(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid>) -> Jsonb {
-    let (lost, state) = why_lost(db, job_id, owner, token).unwrap_or_else(|| unknown_job(job_id));
+    let LostLease { lost, state, verdict } = why_lost(db, job_id, owner, token).unwrap_or_else(|| unknown_job(job_id));
     if lost == Lost::OwnEnd {
         return already_finished(job_id, &state);
     }
     let (why, message) = lost.words();
-    Jsonb::from_value(json!({
+    let answer = Jsonb::from_value(json!({
         "ok": false,
         "code": "lease_lost",
         "job_id": job_id.to_string(),
@@ -91,7 +100,8 @@ pub fn lease_lost(db: &Db, job_id: Uuid, owner: Option<&str>, token: Option<Uuid
         "why": why,
         "message": message,
         "hint": "Stop working on it, and claim anew.",
-    }))
+    }));
+    verdict.map_or(answer, |verdict| answer.merged(verdict))
 }
 
 pub fn already_finished(job_id: Uuid, state: &str) -> Jsonb {

@@ -34,8 +34,11 @@ pub static ROOM: Room = Room {
     settings: settings::KEYS,
     chores: chores::CHORES,
     expiring: &[&EXPIRE_METRIC, &EXPIRE_THROTTLE],
-    at_end: &[counting::changes::at_end, storage::marks::at_end, claim::unflushed::at_end],
-    init: redrive::init,
+    at_end: &[counting::changes::at_end, storage::marks::at_end, claim::unflushed::at_end, waking::ends::at_end],
+    init: || {
+        redrive::init();
+        admin::starters::init();
+    },
     init_preloaded: || {
         waking::init();
         counting::init();

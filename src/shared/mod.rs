@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "shared memory, and the latches of other processes")]
 
+pub mod news;
 pub mod process;
 pub mod seats;
 pub mod zeroed;
@@ -16,6 +17,7 @@ static PRELOADED: AtomicBool = AtomicBool::new(false);
 /// Asks the server for the memory of what no room owns. The rooms ask for their own after that.
 pub fn init() {
     seats::init();
+    news::init();
     PRELOADED.store(true, SeqCst);
 }
 

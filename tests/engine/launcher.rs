@@ -243,3 +243,35 @@ fn a_stranger_who_tries_to_drop_a_database_disturbs_nobody() {
     }
     assert_eq!(worker_pid(&mut db.session()), before);
 }
+
+#[test]
+fn a_drop_of_the_extension_sends_the_engine_away_first() {
+    let db = database();
+    let (mut s, mut holder) = (db.session(), db.session());
+    let worker = worker_pid(&mut s);
+    // A chore waits in the middle of its work, with other tables of agentq locked.
+    holder.run("BEGIN; LOCK TABLE agentq_internal.job_deadline IN ACCESS EXCLUSIVE MODE");
+    eventually("a chore waits", || {
+        s.count(&format!("pg_stat_activity WHERE pid = {worker} AND wait_event_type = 'Lock'")) == 1
+    });
+    let mut dropper = db.session();
+    let drop = std::thread::spawn(move || dropper.run("DROP EXTENSION agentq"));
+    eventually("the worker has left", || s.count(&format!("pg_stat_activity WHERE pid = {worker}")) == 0);
+    holder.run("ROLLBACK");
+    drop.join().expect("the drop meets nobody");
+    assert_eq!(s.count("pg_extension WHERE extname = 'agentq'"), 0);
+    s.run("CREATE EXTENSION agentq");
+    eventually("the engine is back", || mode(&db) == "running");
+}
+
+#[test]
+fn a_stranger_who_tries_to_drop_the_extension_disturbs_nobody() {
+    let db = database();
+    let before = worker_pid(&mut db.session());
+    let mut stranger = db.session_of(&format!("stranger to {}", db.name));
+    for command in ["DROP EXTENSION agentq", "ALTER EXTENSION agentq UPDATE"] {
+        let failure = stranger.fails(command);
+        assert_eq!(failure.code, "42501", "{failure:?}");
+    }
+    assert_eq!(worker_pid(&mut db.session()), before);
+}

@@ -222,3 +222,45 @@ fn a_schedule_whose_job_is_no_longer_accepted_stops_no_other() {
     eventually("the bad one is told of", || s.count(told) > 0);
     assert_eq!(s.count("agentq.v_engine_chore WHERE chore = 'run_schedules' AND failures > 0"), 0);
 }
+
+#[test]
+fn a_schedule_starts_missions_proposals_and_events() {
+    let db = database();
+    let mut s = db.session();
+    let template = r#"{"title": "t", "steps": [{"name": "a", "kind": "a"}]}"#;
+    s.call(&format!(
+        r#"fn_schedule_set('m', '@every 1s', '{{"start": "mission", "template": {template}}}', p_overlap => false)"#
+    ));
+    s.call(&format!(r#"fn_schedule_set('p', '@every 1s', '{{"start": "proposal", "template": {template}}}')"#));
+    s.call(r#"fn_schedule_set('e', '@every 1s', '{"start": "event", "kind": "tick", "subject": "s", "payload": {"n": 1}}')"#);
+    let skipped = "agentq.v_schedule WHERE schedule = 'm' AND skipped >= 2";
+    eventually("slots are left out while the mission goes on", || s.count(skipped) == 1);
+    let missions = "agentq.v_mission WHERE source = 'schedule:m'";
+    assert_eq!(s.count(missions), 1);
+    let mission = s.text("SELECT last_job_id FROM agentq.v_schedule WHERE schedule = 'm'");
+    s.call(&format!("fn_mission_cancel('{mission}')"));
+    eventually("the next one starts", || s.count(missions) > 1);
+    eventually("events are emitted", || s.count("agentq.event WHERE event_kind = 'tick' AND subject = 's'") >= 2);
+    eventually("proposals are made", || s.count("agentq.v_proposal") >= 2);
+    let twice = "(SELECT count(*) FROM agentq.v_proposal GROUP BY dedupe_key HAVING count(*) > 1) d";
+    assert_eq!(s.count(twice), 0);
+}
+
+#[test]
+fn what_a_schedule_cannot_start_is_refused_when_it_is_set() {
+    let db = database();
+    let mut s = db.session();
+    for (what, message) in [
+        (r#"{"start": "rocket"}"#, "cannot start \"rocket\""),
+        (r#"{"start": "mission"}"#, "template"),
+        (r#"{"start": "mission", "template": {"steps": []}}"#, "step"),
+        (r#"{"start": "proposal", "template": {"steps": []}}"#, "step"),
+        (r#"{"start": "event", "kind": "k"}"#, "subject"),
+        (r#"{"start": "event", "kind": "k", "subject": "s", "job_kind": "x"}"#, "job_kind"),
+    ] {
+        let failure = s.fails(&format!("SELECT agentq.fn_schedule_set('s', '@every 1s', '{what}')"));
+        assert_eq!(failure.code, "22023", "{what}: {failure:?}");
+        assert!(failure.message.contains(message) && !failure.hint.is_empty(), "{what}: {failure:?}");
+    }
+    assert_eq!(s.count("agentq.schedule"), 0);
+}

@@ -10,7 +10,9 @@ fn an_event_is_written_with_all_that_its_options_say() {
     let db = database();
     let mut s = db.session();
     let options = json!({"purpose": "agent_step", "source": "shop", "tags": ["a", "b"], "dedupe_key": "k",
-        "correlation_id": ID, "trace_id": "t-1", "mission_id": ID});
+        "correlation_id": "order 7", "trace_id": "t-1", "mission_id": ID, "command_id": ID, "agent_run_id": ID,
+        "swarm_run_id": ID, "target_type": "order", "target_id": "7", "step_index": 3, "tool_name": "search",
+        "latency_ms": 120, "token_usage": {"input": 9}, "cost_units": 0.25});
     let answer = s.json("SELECT agentq.fn_event_emit('order.paid', 'order 7', '{\"sum\": 3}', $1)", &[&options]);
     assert_eq!((answer["ok"].clone(), answer["code"].clone()), (json!(true), json!("emitted")));
     let row = s.json(
@@ -19,7 +21,9 @@ fn an_event_is_written_with_all_that_its_options_say() {
     );
     let expected = json!({"event_id": answer["event_id"], "event_kind": "order.paid", "subject": "order 7",
         "payload": {"sum": 3}, "purpose": "agent_step", "source": "shop", "tags": ["a", "b"], "dedupe_key": "k",
-        "correlation_id": ID, "trace_id": "t-1", "mission_id": ID});
+        "correlation_id": "order 7", "trace_id": "t-1", "mission_id": ID, "command_id": ID, "agent_run_id": ID,
+        "swarm_run_id": ID, "target_type": "order", "target_id": "7", "step_index": 3, "tool_name": "search",
+        "latency_ms": 120, "token_usage": {"input": 9}, "cost_units": 0.25, "origin": "caller", "actor": "postgres"});
     assert_eq!(row, expected);
     emit(&mut s, "plain", "x");
     let plain = s.json("SELECT to_jsonb(e) FROM agentq.event e WHERE event_kind = 'plain'", &[]);
@@ -105,7 +109,12 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
             "fn_event_emit('a', 'x', p_options => '{\"mission_id\": \"7\"}')",
             "p_options.mission_id must be a uuid, not \"7\"",
         ),
-        ("fn_event_emit('a', 'x', p_options => '{\"correlation_id\": \"7\"}')", "correlation_id must be a uuid"),
+        (
+            "fn_event_emit('a', 'x', p_options => '{\"traceparent\": \"7\"}')",
+            "p_options.traceparent must be a traceparent, not \"7\"",
+        ),
+        ("fn_event_emit('a', 'x', p_options => '{\"origin\": \"agentq\"}')", "unknown key \"origin\""),
+        ("fn_event_emit('a', 'x', p_options => '{\"step_index\": -1}')", "p_options.step_index must be"),
     ] {
         refuse(&mut s, call, message);
     }
@@ -127,4 +136,29 @@ fn a_producer_writes_events_a_worker_reads_them_and_neither_sees_the_tables() {
     for table in ["event", "event_usual_rest", "event_log", "event_key", "event_seal", "event_log_usual_0"] {
         assert_eq!(w.fails(&format!("SELECT * FROM {}", admin.qualified(table))).code, "42501", "{table}");
     }
+}
+
+#[test]
+fn an_event_says_who_wrote_it_and_nobody_speaks_for_agentq() {
+    let db = database();
+    let mut s = db.session();
+    let role = format!("writer of {}", db.name);
+    s.run(&format!("CREATE ROLE \"{role}\" LOGIN"));
+    s.call(&format!("fn_access_grant('{role}', 'producer')"));
+    let mut writer = db.session_of(&role);
+    emit(&mut writer, "job.dead_lettered", "a forged one");
+    // What agentq itself says has the role that caused it.
+    s.call(&format!("fn_access_grant('{role}', 'worker')"));
+    let job = text(&writer.call("fn_job_enqueue('k', p_max_attempts => 1)"), "job_id");
+    expect(&mut writer, "claimed", "fn_job_claim('w', 'k')");
+    expect(&mut writer, "dead_letter", &format!("fn_job_fail_or_retry('{job}', 'w', 'no')"));
+    let rows = s.texts(
+        "SELECT concat_ws(' ', subject, origin, actor, target_type) FROM agentq.event WHERE event_kind = 'job.dead_lettered' ORDER BY event_id",
+    );
+    assert_eq!(rows, [format!("a forged one caller {role}"), format!("{job} agentq {role} job")]);
+    seal(&mut s);
+    let own = s.call("fn_event_read(0, 10, NULL, '{\"kinds\": [\"job.*\"], \"origin\": \"agentq\"}')");
+    assert_eq!(crate::each(&own, "subject"), [job]);
+    assert_sound(&mut s);
+    s.run(&format!("DROP OWNED BY \"{role}\""));
 }

@@ -43,7 +43,7 @@ fn a_filter_leaves_out_the_rest_and_passes_over_it() {
     s.run("SELECT agentq.fn_event_emit('noise', 'n') FROM generate_series(1, 2500)");
     s.run(&format!(
         r#"SELECT agentq.fn_event_emit('a', 'one', p_options => '{{"purpose": "audit"}}');
-           SELECT agentq.fn_event_emit('b', 'two', p_options => '{{"mission_id": "{MISSION}"}}')"#
+           SELECT agentq.fn_event_emit('b', 'two', p_options => '{{"mission_id": "{MISSION}", "tags": ["x", "y"], "source": "shop"}}')"#
     ));
     crate::seal(&mut s);
     for (options, expected) in [
@@ -52,6 +52,14 @@ fn a_filter_leaves_out_the_rest_and_passes_over_it() {
         (json!({"subject": "two"}), vec!["b"]),
         (json!({"mission": MISSION}), vec!["b"]),
         (json!({"kinds": ["a"], "subject": "two"}), vec![]),
+        (json!({"kinds": ["?"]}), vec!["a", "b"]),
+        (json!({"kinds": ["n*e", "b*"], "subject": "two"}), vec!["b"]),
+        (json!({"kinds": ["%", "_"]}), vec![]),
+        (json!({"tags": ["y", "z"]}), vec!["b"]),
+        (json!({"source": "shop"}), vec!["b"]),
+        (json!({"mission": MISSION, "kinds": ["a"]}), vec![]),
+        (json!({"mission": MISSION, "tags": ["z"]}), vec![]),
+        (json!({"origin": "agentq"}), vec![]),
     ] {
         let answer = read(&mut s, 0, 100, &options);
         assert_eq!(each(&answer, "event_kind"), expected, "{options}");
@@ -106,4 +114,42 @@ fn what_makes_no_sense_is_refused_with_a_hint() {
     s.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
     let failure = s.fails("SELECT agentq.fn_event_read(0, 1, interval '1 s')");
     assert!(failure.code == "22023" && failure.hint.contains("READ COMMITTED"), "{failure:?}");
+}
+
+#[test]
+fn the_events_of_a_mission_are_read_page_by_page() {
+    let db = database();
+    let mut s = db.session();
+    s.run(&format!(
+        r#"SELECT agentq.fn_event_emit('of ' || n % 3, 's' || n, p_options => CASE WHEN n % 3 = 0 THEN
+               jsonb_build_object('mission_id', '{MISSION}', 'purpose', CASE WHEN n % 2 = 0 THEN 'audit' ELSE 'event' END) ELSE '{{}}' END)
+           FROM generate_series(1, 30) n"#
+    ));
+    crate::seal(&mut s);
+    let (mut after, mut seen) = (0, Vec::new());
+    loop {
+        let page = read(&mut s, after, 4, &json!({"mission": MISSION}));
+        seen.extend(each(&page, "subject"));
+        after = page["next_after"].as_i64().unwrap();
+        if page["code"] == "empty" {
+            break;
+        }
+    }
+    let all: Vec<String> = (1..=10).map(|n| format!("s{}", n * 3)).collect();
+    assert_eq!((seen, after), (all, 30));
+    // Nothing but what is asked for is looked at.
+    let plan = s.texts(&format!("EXPLAIN SELECT event_kind FROM agentq.event WHERE mission_id = '{MISSION}'"));
+    s.run("SET enable_seqscan = off");
+    for (column, value) in [
+        ("mission_id", MISSION),
+        ("event_kind", "a"),
+        ("command_id", MISSION),
+        ("agent_run_id", MISSION),
+        ("swarm_run_id", MISSION),
+    ] {
+        let plan =
+            s.texts(&format!("EXPLAIN SELECT event_kind FROM agentq.event WHERE {column} = '{value}'")).join("\n");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+    }
+    assert!(!plan.is_empty());
 }

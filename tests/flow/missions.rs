@@ -16,6 +16,8 @@ mod races;
 mod refused;
 #[path = "missions_steered.rs"]
 mod steered;
+#[path = "missions_waits.rs"]
+mod waits;
 
 use agentq_tests::{Session, Value, expect, id, json};
 
@@ -118,7 +120,13 @@ pub fn assert_whole(s: &mut Session) {
          WHERE s.status = 'queued' AND s.job_id IS NOT NULL AND (j.job_id IS NULL OR j.finished_at IS NOT NULL)
          UNION ALL
          SELECT 'a step has more than one job: ' || j.source_ref FROM agentq_internal.job j
-         WHERE j.source_ref LIKE 'mission_step:%' AND j.on_end NOT LIKE 'mission:%:%' GROUP BY j.source_ref HAVING count(*) > 1",
+         WHERE j.source_ref LIKE 'mission_step:%' AND j.on_end NOT LIKE 'mission:%:%'
+         GROUP BY j.source_ref HAVING count(*) > 1 + (SELECT count(*) FROM agentq.event e WHERE e.event_kind = 'mission.retried')
+         UNION ALL
+         SELECT 'a step has more than one job that is open or done: ' || q.source_ref FROM agentq.job_queue q
+         WHERE q.source_ref LIKE 'mission_step:%' AND (q.finished_at IS NULL OR q.state = 'succeeded')
+           AND (SELECT j.on_end FROM agentq_internal.job j WHERE j.job_id = q.job_id) NOT LIKE 'mission:%:%'
+         GROUP BY q.source_ref HAVING count(*) > 1",
     );
     assert!(problems.is_empty(), "{problems:?}");
 }

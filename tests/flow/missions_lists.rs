@@ -1,7 +1,7 @@
 //! Steps that work through a list: a job for each item, and their results together.
 
 use super::{assert_whole, claim, done, failed, start, status, steps};
-use agentq_tests::{Value, database, expect, id, json};
+use agentq_tests::{Session, Value, database, expect, id, json};
 
 fn text(for_each: Value) -> Value {
     json!({"steps": [{"name": "find", "kind": "find"},
@@ -170,4 +170,106 @@ fn a_list_that_is_not_there_fails_the_step_and_an_empty_one_does_not() {
         assert!(error.starts_with(&format!("for_each: {path} ")), "{error}");
     }
     assert_whole(&mut s);
+}
+
+/// A list whose items are missions of two steps.
+fn of_missions(join: Value) -> Value {
+    let inner = json!({"steps": [{"name": "get", "kind": "get", "params": {"url": {"$from": "$.input.item.url"}}},
+        {"name": "put", "kind": "put", "depends_on": ["get"], "params": {"n": {"$from": "$.input.index"}, "got": {"$from": "$.get"}}}]});
+    json!({"steps": [{"name": "find", "kind": "find"},
+        {"name": "each", "mission": inner, "depends_on": ["find"], "for_each": {"in": "$.find.urls", "join": join}},
+        {"name": "sum", "kind": "sum", "depends_on": ["each"], "params": {"list": {"$from": "$.each"}}}]})
+}
+
+fn found(s: &mut Session, count: usize) -> Value {
+    let urls: Vec<Value> = (0..count).map(|n| json!({"url": format!("u{n}")})).collect();
+    let found = json!({"urls": urls});
+    done(s, "find", &found);
+    found
+}
+
+#[test]
+fn each_item_may_be_a_mission_and_their_results_come_in_order() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &of_missions(json!("all")), "");
+    found(&mut s, 3);
+    assert_eq!(steps(&mut s, &mission), "find succeeded, each running, sum waiting");
+    assert_eq!(s.count("agentq.mission"), 4);
+    // All at once, in one transaction, so that several items end together.
+    let gets = s.call("fn_job_claim_batch('bob', 10, 'get')")["jobs"].as_array().unwrap().clone();
+    let payloads: Vec<&Value> = gets.iter().map(|job| &job["payload_json"]["url"]).collect();
+    assert_eq!(payloads, [&json!("u0"), &json!("u1"), &json!("u2")]);
+    let acks: Vec<Value> =
+        gets.iter().map(|job| json!({"job_id": job["job_id"], "result": job["payload_json"]["url"]})).collect();
+    assert_eq!(s.call(&format!("fn_job_ack_batch('bob', $a${}$a$)", json!(acks)))["acked"], 3);
+    let puts = s.call("fn_job_claim_batch('bob', 10, 'put')")["jobs"].as_array().unwrap().clone();
+    assert_eq!(puts[1]["payload_json"], json!({"n": 1, "got": "u1"}));
+    let acks: Vec<Value> =
+        puts.iter().rev().map(|job| json!({"job_id": job["job_id"], "result": job["payload_json"]["n"]})).collect();
+    assert_eq!(s.call(&format!("fn_job_ack_batch('bob', $a${}$a$)", json!(acks)))["acked"], 3);
+    assert_whole(&mut s);
+    assert_eq!(claim(&mut s, "sum")["payload_json"], json!({"list": [{"put": 0}, {"put": 1}, {"put": 2}]}));
+    db.assert_sound();
+}
+
+#[test]
+fn a_list_of_missions_needs_as_many_as_it_says_and_stops_with_the_mission_around_it() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &of_missions(json!({"quorum": 1})), "");
+    found(&mut s, 2);
+    failed(&mut s, "get");
+    done(&mut s, "get", &json!("u1"));
+    done(&mut s, "put", &json!(1));
+    assert_eq!(steps(&mut s, &mission), "find succeeded, each succeeded, sum queued");
+    assert_whole(&mut s);
+    let mission = start(&mut s, &of_missions(json!("all")), "");
+    found(&mut s, 2);
+    expect(&mut s, "cancelled", &format!("fn_mission_cancel('{mission}')"));
+    assert_eq!(s.count("agentq.mission WHERE completed_at IS NULL"), 1, "the first one goes on");
+    assert_eq!(steps(&mut s, &mission), "find succeeded, each cancelled, sum cancelled");
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn an_item_that_is_a_mission_is_tried_again_in_place() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &of_missions(json!("all")), "");
+    found(&mut s, 2);
+    failed(&mut s, "get");
+    done(&mut s, "get", &json!("u1"));
+    done(&mut s, "put", &json!(1));
+    assert_eq!(status(&mut s, &mission), "failed");
+    let inner = s.text("SELECT mission_id FROM agentq.mission WHERE status = 'failed' AND parent_item = 0");
+    expect(&mut s, "retried", &format!("fn_mission_retry('{inner}')"));
+    assert_eq!(steps(&mut s, &mission), "find succeeded, each running, sum waiting");
+    assert_whole(&mut s);
+    done(&mut s, "get", &json!("u0"));
+    done(&mut s, "put", &json!(0));
+    assert_eq!(claim(&mut s, "sum")["payload_json"], json!({"list": [{"put": 0}, {"put": 1}]}));
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn more_missions_than_may_begin_at_once_fail_the_step_and_not_its_mission_s_worker() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &of_missions(json!("all")), "");
+    let many: Vec<u32> = (0..5_000).collect();
+    let inner: Vec<Value> = (0..5).map(|n| json!({"name": format!("s{n}"), "kind": "x"})).collect();
+    let wide = json!({"steps": [{"name": "find", "kind": "find"},
+        {"name": "each", "mission": {"steps": inner}, "depends_on": ["find"], "for_each": "$.find.urls"}]});
+    let too_many = start(&mut s, &wide, "");
+    found(&mut s, 1);
+    done(&mut s, "find", &json!({"urls": many}));
+    assert_eq!(status(&mut s, &too_many), "failed");
+    let error = s.text(&format!("SELECT last_error FROM agentq.mission WHERE mission_id = '{too_many}'"));
+    assert!(error.contains("5000 missions have 25000 steps"), "{error}");
+    assert_eq!(steps(&mut s, &mission), "find succeeded, each running, sum waiting");
+    assert_whole(&mut s);
+    db.assert_sound();
 }

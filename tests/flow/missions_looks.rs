@@ -114,3 +114,111 @@ fn the_events_of_steps_that_succeed_can_be_left_out() {
     assert_eq!((&event["step"], &event["kind"], &event["result"]), (&json!("b"), &json!("b"), &json!({"x": 1})));
     db.assert_sound();
 }
+
+#[test]
+fn a_mission_is_approved_until_a_worker_claims_its_first_step() {
+    let db = database();
+    let mut s = db.session();
+    let inner = json!({"steps": [{"name": "x", "kind": "x"}]});
+    let text = json!({"steps": [{"name": "m", "mission": inner}, {"name": "b", "kind": "b", "depends_on": ["m"]}]});
+    let started = s.call(&format!("fn_mission_start('{text}')"));
+    assert_eq!(started["status"], "approved");
+    let mission = started["mission_id"].as_str().unwrap().to_owned();
+    let see = format!(
+        "SELECT concat_ws(' ', status, started_at IS NOT NULL) FROM agentq.v_mission WHERE mission_id = '{mission}'"
+    );
+    assert_eq!(s.text(&see), "approved f");
+    let held = claim(&mut s, "x");
+    assert_eq!(s.text(&see), "running t");
+    let first = format!("SELECT started_at FROM agentq.v_mission WHERE mission_id = '{mission}'");
+    let begun = s.text(&first);
+    assert_eq!(begun, s.text(&format!("SELECT picked_at FROM agentq.job_queue WHERE job_id = '{}'", id(&held))));
+    // The claim that counts is the first, whatever becomes of it.
+    s.call(&format!("fn_job_release('{}', 'bob')", id(&held)));
+    let held = claim(&mut s, "x");
+    assert_eq!((s.text(&see), s.text(&first)), ("running t".to_owned(), begun.clone()));
+    s.call(&format!("fn_job_ack('{}', 'bob')", id(&held)));
+    done(&mut s, "b", &json!(1));
+    assert_eq!((s.text(&see), s.text(&first)), ("succeeded t".to_owned(), begun));
+    // What was done stays to be seen.
+    let step = s.json(
+        &format!("SELECT to_jsonb(v) FROM agentq.v_mission_step v WHERE mission_id = '{mission}' AND name = 'b'"),
+        &[],
+    );
+    assert!(!step["reserved_at"].is_null() && step["updated_at"] == step["ended_at"], "{step}");
+    db.assert_sound();
+}
+
+#[test]
+fn updated_at_of_a_mission_follows_what_happens_to_it() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &["a"])]), "");
+    let at = format!("SELECT updated_at FROM agentq.v_mission WHERE mission_id = '{mission}'");
+    let mut last = s.text(&at);
+    let mut moves = |s: &mut agentq_tests::Session, what: &str| {
+        let now = s.text(&at);
+        assert_ne!(now, last, "{what}");
+        last = now;
+    };
+    s.call(&format!("fn_mission_pause('{mission}')"));
+    moves(&mut s, "a pause");
+    s.call(&format!("fn_mission_resume('{mission}')"));
+    moves(&mut s, "its end");
+    done(&mut s, "a", &json!(1));
+    moves(&mut s, "the end of a step");
+    let held = claim(&mut s, "b");
+    let step = "SELECT updated_at FROM agentq.v_mission_step WHERE name = 'b'";
+    let before = s.text(step);
+    s.call(&format!("fn_job_heartbeat('{}', 'bob')", id(&held)));
+    assert_ne!(s.text(step), before, "a heartbeat");
+    s.call(&format!("fn_mission_cancel('{mission}')"));
+    moves(&mut s, "a cancel");
+}
+
+#[test]
+fn an_executor_names_its_run_and_says_what_it_likes_about_it() {
+    let db = database();
+    let mut s = db.session();
+    start(&mut s, &template(&[("a", &[])]), "");
+    let job = id(&claim(&mut s, "a"));
+    s.call(&format!("fn_job_start('{job}', 'bob', p_run_id => 'claw-17', p_meta => '{{\"model\": \"m\"}}')"));
+    s.call(&format!("fn_job_start('{job}', 'bob', p_meta => '{{\"model\": \"n\"}}')"));
+    let runs = "SELECT concat_ws(' ', run_id, status, meta->>'model', meta->>'lease_owner') FROM agentq.v_action_run ORDER BY started_at";
+    assert_eq!(s.texts(runs), ["claw-17 started n bob"]);
+    s.call(&format!("fn_job_release('{job}', 'bob')"));
+    assert_eq!(s.texts(runs), ["claw-17 failed n bob"]);
+    let job = id(&claim(&mut s, "a"));
+    s.call(&format!("fn_job_start('{job}', 'bob', p_run_id => 'claw-18')"));
+    s.call(&format!("fn_job_ack('{job}', 'bob')"));
+    assert_eq!(s.texts(runs), ["claw-17 failed n bob", "claw-18 succeeded bob"]);
+    // Who says nothing has the job and the number of the attempt.
+    start(&mut s, &template(&[("b", &[])]), "");
+    let job = id(&claim(&mut s, "b"));
+    assert_eq!(s.text("SELECT run_id FROM agentq.v_action_run WHERE step = 'b'"), format!("{job}#1"));
+    db.assert_sound();
+}
+
+#[test]
+fn steps_that_nobody_comes_on_with_are_taken_back_when_somebody_asks() {
+    let db = database();
+    let mut s = db.session();
+    start(&mut s, &template(&[("a", &[]), ("b", &[])]), "");
+    let plain = s.enqueue("plain");
+    for kind in ["a", "b", "plain"] {
+        s.call(&format!("fn_job_claim('bob', '{kind}', 86400)"));
+    }
+    s.shift_clock(1800);
+    let b = s.text("SELECT job_id FROM agentq.job_queue WHERE job_kind = 'b'");
+    s.call(&format!("fn_step_begin('{b}', 'bob', 'one', '{{}}')"));
+    s.call(&format!("fn_step_complete('{b}', 'bob', 'one')"));
+    s.shift_clock(3000);
+    assert_eq!(s.call("fn_mission_recover_stale(60)")["recovered"], 0);
+    assert_eq!(s.call("fn_mission_recover_stale(40)")["recovered"], 1, "b has come on, and the plain job is no step");
+    let states = "SELECT string_agg(job_kind || ' ' || state, ', ' ORDER BY job_kind) FROM agentq.job_queue";
+    assert_eq!(s.text(states), "a queued, b leased, plain leased");
+    assert_eq!(s.text("SELECT error_class FROM agentq.job_attempt WHERE outcome = 'lease_expired'"), "stalled");
+    assert!(!plain.is_empty());
+    let failure = s.fails("SELECT agentq.fn_mission_recover_stale(0)");
+    assert!(failure.code == "22023" && failure.message.contains("p_minutes"), "{failure:?}");
+}

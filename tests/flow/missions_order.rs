@@ -69,7 +69,7 @@ fn what_a_job_is_told_comes_from_the_template() {
     let step = s.json("SELECT to_jsonb(v) FROM agentq.v_mission_step v", &[]);
     assert_eq!(
         (&step["status"], &step["max_retries"], &step["failure_count"]),
-        (&json!("running"), &json!(2), &json!(0))
+        (&json!("running"), &json!(1), &json!(0))
     );
     assert!(!step["reserved_at"].is_null() && !step["lease_expires_at"].is_null());
     // A failed try leaves the step where it is.

@@ -109,3 +109,20 @@ fn impossible_rows_cannot_be_stored() {
     }
     db.assert_sound();
 }
+
+#[test]
+fn a_mission_whose_steps_need_an_idempotency_key_needs_one_itself() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_retry_policy_set('kind', 'pay', '{\"requires_idempotency_key\": true}')");
+    let text = json!({"steps": [{"name": "a", "kind": "k"}, {"name": "p", "kind": "pay"}]});
+    let call = format!("SELECT agentq.fn_mission_start('{text}')");
+    refused(&mut s, &call, "22023", "steps[1]: jobs of the kind \"pay\" need an idempotency key", "idempotency_key");
+    let first = start(&mut s, &text, ", '{\"idempotency_key\": \"bill 7\"}'");
+    let again = s.call(&format!("fn_mission_start('{text}', '{{\"idempotency_key\": \"bill 7\"}}')"));
+    assert_eq!((again["code"].as_str(), again["mission_id"].as_str()), (Some("duplicate"), Some(first.as_str())));
+    // A proposal has its own key, or none.
+    let call = format!("SELECT agentq.fn_proposal_create(NULL, 'api', '{text}')");
+    refused(&mut s, &call, "22023", "steps[1]: jobs of the kind \"pay\"", "idempotency_key");
+    s.call(&format!("fn_proposal_create('bill 8', 'api', '{text}')"));
+}

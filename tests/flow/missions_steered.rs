@@ -1,7 +1,7 @@
 //! Cancel, pause, resume, fork.
 
 use super::{assert_whole, claim, done, failed, start, status, steps, template, work_off};
-use agentq_tests::{database, expect, id, json};
+use agentq_tests::{database, expect, id, json, refused};
 
 #[test]
 fn a_cancel_lets_what_runs_finish_and_nothing_else_begin() {
@@ -254,5 +254,194 @@ fn a_holder_that_was_just_making_a_call_hears_of_the_cancel_from_the_engine() {
     assert_eq!(
         (&beat["cancel_requested"], &beat["cancel_reason"]),
         (&json!(true), &json!("the mission was cancelled"))
+    );
+}
+
+#[test]
+fn a_failed_mission_goes_on_from_the_step_that_is_tried_again() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["a"])]), "");
+    done(&mut s, "a", &json!(1));
+    failed(&mut s, "b");
+    assert_eq!(
+        (status(&mut s, &mission), steps(&mut s, &mission)),
+        ("failed".to_owned(), "a succeeded, b failed, c cancelled, d cancelled".to_owned())
+    );
+    let retried = expect(&mut s, "retried", &format!("fn_mission_retry('{mission}', 'b')"));
+    assert_eq!(retried["steps"], json!(["b"]));
+    assert_eq!(
+        steps(&mut s, &mission),
+        "a succeeded, b queued, c waiting, d queued",
+        "what the failure had stopped goes on, too"
+    );
+    assert_eq!(work_off(&mut s), ["b", "d", "c"]);
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    assert_eq!(s.count("agentq.event WHERE event_kind = 'mission.retried' AND purpose = 'audit'"), 1);
+    let again = s.call(&format!("fn_mission_retry('{mission}', 'b')"));
+    assert_eq!((again["ok"].as_bool(), &again["code"]), (Some(false), &json!("not_failed")));
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn the_mission_around_a_failed_one_goes_on_with_it() {
+    let db = database();
+    let mut s = db.session();
+    let inner = json!({"steps": [{"name": "x", "kind": "x"}, {"name": "y", "kind": "y", "depends_on": ["x"]}]});
+    let outer =
+        json!({"steps": [{"name": "in", "mission": inner}, {"name": "after", "kind": "after", "depends_on": ["in"]}]});
+    let mission = start(&mut s, &outer, "");
+    done(&mut s, "x", &json!(1));
+    failed(&mut s, "y");
+    assert_eq!(status(&mut s, &mission), "failed");
+    let inner = s.text("SELECT mission_id FROM agentq.mission WHERE depth = 1");
+    expect(&mut s, "retried", &format!("fn_mission_retry('{inner}', 'y')"));
+    assert_eq!((status(&mut s, &mission), status(&mut s, &inner)), ("running".to_owned(), "running".to_owned()));
+    assert_eq!(work_off(&mut s), ["y", "after"]);
+    assert_eq!((status(&mut s, &mission), status(&mut s, &inner)), ("succeeded".to_owned(), "succeeded".to_owned()));
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_retry_that_cannot_be_is_refused_and_one_that_fails_again_fails_the_mission_again() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &[])]), "");
+    let (a, b) = (id(&claim(&mut s, "a")), id(&claim(&mut s, "b")));
+    for job in [&a, &b] {
+        s.call(&format!("fn_job_fail_or_retry('{job}', 'bob', 'boom', p_verdict => 'discard')"));
+    }
+    let one = s.call(&format!("fn_mission_retry('{mission}', 'a')"));
+    assert_eq!((&one["code"], &one["steps"]), (&json!("others_failed"), &json!(["b"])));
+    refused(
+        &mut s,
+        &format!("SELECT agentq.fn_mission_retry('{mission}', 'z')"),
+        "22023",
+        "there is no step \"z\"",
+        "v_mission_step",
+    );
+    // Without a name, all that failed are tried again.
+    let all = expect(&mut s, "retried", &format!("fn_mission_retry('{mission}')"));
+    assert_eq!(all["steps"], json!(["a", "b"]));
+    done(&mut s, "a", &json!(1));
+    failed(&mut s, "b");
+    assert_eq!(status(&mut s, &mission), "failed");
+    expect(&mut s, "retried", &format!("fn_mission_retry('{mission}', 'b')"));
+    done(&mut s, "b", &json!(1));
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn of_two_who_retry_at_once_one_does() {
+    let db = database();
+    let (mut s, mut other) = (db.session(), db.session());
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &["a"])]), "");
+    failed(&mut s, "a");
+    s.run("BEGIN");
+    expect(&mut s, "retried", &format!("fn_mission_retry('{mission}')"));
+    let call = format!("fn_mission_retry('{mission}')");
+    let waits = std::thread::spawn(move || other.call(&call));
+    agentq_tests::until_someone_waits(&mut db.session());
+    s.run("COMMIT");
+    assert_eq!(waits.join().unwrap()["code"], "not_failed");
+    assert_eq!(work_off(&mut s), ["a", "b"]);
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_pause_of_the_whole_reaches_missions_inside_and_jobs_that_nobody_holds() {
+    let db = database();
+    let mut s = db.session();
+    let inner = json!({"steps": [{"name": "x", "kind": "x"}, {"name": "y", "kind": "y", "depends_on": ["x"]}]});
+    let text = json!({"steps": [{"name": "sub", "mission": inner}, {"name": "a", "kind": "a"}, {"name": "b", "kind": "b"},
+        {"name": "list", "kind": "item", "for_each": "$.input.all"}]});
+    let mission = start(&mut s, &text, ", '{\"input\": {\"all\": [1, 2]}}'");
+    let held = claim(&mut s, "b");
+    // One that has failed once, and waits for its next try.
+    let tried = id(&claim(&mut s, "a"));
+    expect(&mut s, "retry_waiting", &format!("fn_job_fail_or_retry('{tried}', 'bob', 'boom')"));
+    let due = s.text(&format!("SELECT scheduled_at FROM agentq.job_queue WHERE job_id = '{tried}'"));
+
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}', 'lunch', p_whole => true)"));
+    expect(&mut s, "already_paused", &format!("fn_mission_pause('{mission}', p_whole => true)"));
+    assert_eq!(s.count("agentq.mission WHERE paused_at IS NOT NULL"), 2);
+    s.shift_clock(60);
+    assert_eq!(s.claim("bob")["code"], "empty");
+    let why = s.call(&format!("fn_job_explain('{tried}')"));
+    assert!(why.to_string().contains("its mission is paused"), "{why}");
+    // Who holds a job goes on, and what it gives back does not run.
+    expect(&mut s, "released", &format!("fn_job_release('{}', 'bob')", id(&held)));
+    s.call("fn_engine_tick('tend_missions')");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    assert_whole(&mut s);
+    db.assert_sound();
+
+    expect(&mut s, "resumed", &format!("fn_mission_resume('{mission}')"));
+    assert_eq!(s.count("agentq.mission WHERE paused_at IS NOT NULL OR paused_with IS NOT NULL"), 0);
+    let again = s.json(&format!("SELECT to_jsonb(q) FROM agentq.job_queue q WHERE job_id = '{tried}'"), &[]);
+    assert_eq!((&again["attempts"], again["state"].as_str().unwrap()), (&json!(1), "retry_waiting"));
+    assert_eq!(s.text(&format!("SELECT scheduled_at FROM agentq.job_queue WHERE job_id = '{tried}'")), due);
+    let mut names = work_off(&mut s);
+    names.sort();
+    assert_eq!(names, ["a", "b", "list", "list", "x", "y"]);
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_pause_of_the_whole_leaves_a_mission_alone_that_was_paused_before_and_can_be_cancelled() {
+    let db = database();
+    let mut s = db.session();
+    let inner = json!({"steps": [{"name": "x", "kind": "x"}]});
+    let mission = start(&mut s, &json!({"steps": [{"name": "sub", "mission": inner}, {"name": "a", "kind": "a"}]}), "");
+    let sub = s.text("SELECT mission_id FROM agentq.mission WHERE depth = 1");
+    expect(&mut s, "paused", &format!("fn_mission_pause('{sub}')"));
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}')"));
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}', p_whole => true)"));
+    expect(&mut s, "resumed", &format!("fn_mission_resume('{mission}')"));
+    assert_eq!(s.texts("SELECT mission_id::text FROM agentq.mission WHERE paused_at IS NOT NULL"), [sub.clone()]);
+    assert_eq!(id(&claim(&mut s, "a")), s.text("SELECT job_id FROM agentq.v_mission_step WHERE name = 'a'"));
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}', p_whole => true)"));
+    expect(&mut s, "cancelling", &format!("fn_mission_cancel('{mission}')"));
+    assert_eq!(s.text("SELECT state FROM agentq.job_queue WHERE job_kind = 'x'"), "cancelled");
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_step_has_a_retry_policy_of_its_own() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_retry_policy_set('kind', 'a', '{\"backoff\": \"fixed\", \"seconds\": 5, \"max_attempts\": 9}')");
+    let retry = json!({"max_attempts": 3, "backoff": "list", "delays": [7, 70], "non_retryable": ["Bad-Luck"]});
+    let text = json!({"steps": [{"name": "a", "kind": "a", "retry": retry}, {"name": "b", "kind": "a"}]});
+    start(&mut s, &text, "");
+    let fail = |s: &mut agentq_tests::Session, job: &str, class: &str| {
+        s.call(&format!("fn_job_fail_or_retry('{job}', 'bob', 'boom', {class})"))
+    };
+    let own = s.text("SELECT job_id FROM agentq.v_mission_step WHERE name = 'a'");
+    let other = s.text("SELECT job_id FROM agentq.v_mission_step WHERE name = 'b'");
+    expect(&mut s, "claimed", &format!("fn_job_claim('bob', p_options => '{{\"job_id\": \"{own}\"}}')"));
+    assert_eq!(fail(&mut s, &own, "NULL")["backoff_sec"], 7);
+    expect(&mut s, "claimed", &format!("fn_job_claim('bob', p_options => '{{\"job_id\": \"{other}\"}}')"));
+    assert_eq!(fail(&mut s, &other, "NULL")["backoff_sec"], 5);
+    s.shift_clock(10);
+    expect(&mut s, "claimed", &format!("fn_job_claim('bob', p_options => '{{\"job_id\": \"{own}\"}}')"));
+    let end = fail(&mut s, &own, "'bad luck'");
+    assert_eq!((&end["code"], &end["reason"]), (&json!("dead_letter"), &json!("non_retryable")));
+    let kept = s.json("SELECT settings FROM agentq.job_dead_letter", &[]);
+    assert_eq!(kept["retry"]["delays"], json!([7, 70]), "{kept}");
+    refused(
+        &mut s,
+        "SELECT agentq.fn_mission_start('{\"steps\": [{\"kind\": \"a\", \"retry\": {\"backoff\": \"list\"}}]}')",
+        "22023",
+        "steps[0].retry: the backoff \"list\" needs its delays",
+        "delays",
     );
 }

@@ -5,3 +5,4 @@ mod ops_loop;
 mod policies;
 mod proposals;
 mod reactions;
+mod traces;

@@ -199,3 +199,46 @@ fn a_governed_step_may_wait_for_long_and_not_be_held_for_long_without_progress()
     assert_eq!(s.text(state), "queued", "{ticked}");
     assert_eq!(s.text("SELECT error_class FROM agentq.job_attempt"), "stalled");
 }
+
+#[test]
+fn a_turn_takes_at_most_a_batch_and_thinks_aloud_when_it_has_done_something() {
+    let db = database();
+    let mut s = db.session();
+    approve_all(&mut s, &["noop"]);
+    policy(&mut s, "reaction_matrix", json!([pattern("p", "k", json!({}))]));
+    s.call("fn_config_set('governance.event_batch', '4')");
+    s.call("fn_config_set('governance.reaction_batch', '3')");
+    for _ in 0..6 {
+        emit(&mut s, "k", json!({}), json!({}));
+    }
+    let first = tick(&mut s);
+    // The policies are events as well.
+    assert_eq!((&first["triggerResult"]["events"], &first["reactionResult"]["processed"]), (&json!(4), &json!(2)));
+    let second = tick(&mut s);
+    assert_eq!((&second["triggerResult"]["events"], &second["reactionResult"]["processed"]), (&json!(4), &json!(3)));
+    let thoughts =
+        s.texts("SELECT payload->>'thought' FROM agentq.event WHERE event_kind = 'agent:thought' ORDER BY event_id");
+    assert_eq!(thoughts[0], "2 reactions queued, 2 reactions processed, 2 proposals made");
+    for _ in 0..20 {
+        tick(&mut s);
+    }
+    assert_eq!(s.count("agentq.reaction WHERE status = 'done'"), 6);
+    let before = s.count("agentq.event");
+    tick(&mut s);
+    assert_eq!(s.count("agentq.event"), before, "it does not think about its own thoughts");
+    let lag = "SELECT consumer || ' ' || behind || ' ' || (oldest_unread_at IS NULL) FROM agentq.v_event_consumer";
+    assert_eq!(s.texts(lag), ["react 0 true"]);
+    emit(&mut s, "k", json!({}), json!({}));
+    s.call("fn_engine_tick('seal_events')");
+    assert_eq!(s.texts(lag), ["react 1 false"]);
+}
+
+#[test]
+fn the_gate_answers_for_a_template_without_steps() {
+    let db = database();
+    let mut s = db.session();
+    assert_eq!(s.call(r#"fn_proposal_gate('{"title": "Test", "steps": []}')"#)["code"], "passed");
+    policy(&mut s, "proposal_caps", json!({"daily_limit": 0}));
+    let stopped = s.call(r#"fn_proposal_gate('{"title": "Test", "steps": []}')"#);
+    assert_eq!((&stopped["code"], &stopped["gate"]), (&json!("rejected"), &json!("daily_limit")));
+}

@@ -128,3 +128,12 @@ fn the_versions_of_a_policy_are_never_changed() {
         refused(&mut s, sql, "23001", "never changed or removed");
     }
 }
+
+#[test]
+fn what_a_worker_policy_leaves_out_keeps_its_default() {
+    let db = database();
+    let mut s = db.session();
+    let whole = json!({"lease_minutes": 5, "max_retries": 1, "stale_minutes": 30});
+    assert_eq!(expect(&mut s, "set", "fn_policy_set('worker_policy', '{\"max_retries\": 1}')")["value"], whole);
+    assert_eq!(expect(&mut s, "found", "fn_policy_get('worker_policy')")["value"], whole);
+}

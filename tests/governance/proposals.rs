@@ -53,7 +53,10 @@ fn a_decision_records_the_policies_that_it_went_by() {
     policy(&mut s, "worker_policy", json!({"max_retries": 1}));
     expect(&mut s, "approved", &format!("fn_proposal_approve('{id}', 'ann', 'looks fine')"));
     let got = expect(&mut s, "found", &format!("fn_proposal_get('{id}')"));
-    assert_eq!(got["policy_snapshot"]["worker_policy"], json!({"version": 1, "value": {"max_retries": 1}}));
+    assert_eq!(
+        got["policy_snapshot"]["worker_policy"],
+        json!({"version": 1, "value": {"lease_minutes": 5, "max_retries": 1, "stale_minutes": 30}})
+    );
     assert_eq!(got["policy_snapshot"]["proposal_caps"]["version"], 3);
     assert_eq!(
         (got["status"].clone(), got["decided_by"].clone(), got["reason"].clone()),

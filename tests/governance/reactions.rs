@@ -68,6 +68,7 @@ fn chance_decides_the_same_each_time_and_is_counted() {
     let db = database();
     let mut s = db.session();
     policy(&mut s, "reaction_matrix", json!([pattern("half", "e", json!({"probability": 0.5}))]));
+    s.call("fn_config_set('governance.event_batch', '100')");
     for _ in 0..60 {
         emit(&mut s, "e", json!({}), json!({}));
     }

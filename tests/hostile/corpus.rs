@@ -123,7 +123,7 @@ const SENSIBLE: &[(&str, &[&str])] = &[
     ("p_changes", &[r#"{"priority": 5}"#, r#"{"scheduled_at": "2026-01-01", "payload_json": {"a": 1}}"#]),
     ("p_cron", &["*/5 * * * *", "@every 90s", "0 0 L 2 5#5", "59 23 31 12 *"]),
     ("p_timezone", &["UTC", "Europe/Berlin"]),
-    ("p_level", &["producer", "worker", "reader", "operator"]),
+    ("p_level", &["producer", "proposer", "worker", "reader", "operator"]),
     ("p_role", &["postgres", "pg_monitor"]),
     ("p_sql", &["SELECT 1", "SELECT $1"]),
     ("p_executor_kind", &["Agent", "PG_worker"]),
@@ -188,7 +188,8 @@ impl Maker<'_> {
         let hostile = *self.dice.one_of(&[0, 0, 10, 10, 10, 25, 25, 50, 100]);
         let mut list = Vec::new();
         for argument in &function.arguments {
-            if argument.has_default && self.dice.chance(45) {
+            // A wait that is left out may be a long one.
+            if argument.has_default && argument.name != "p_wait" && self.dice.chance(45) {
                 continue;
             }
             let value = match argument.name.as_str() {
@@ -216,6 +217,7 @@ impl Maker<'_> {
         for (number, argument) in function.arguments.iter().enumerate() {
             let value = match (argument.name.as_str(), &held) {
                 _ if number == place => value.to_owned(),
+                ("p_wait", _) => "'0 s'".to_owned(),
                 _ if argument.has_default => continue,
                 ("p_job_id", Some((job, ..))) => quoted(job),
                 ("p_lease_owner" | "p_holder", Some((_, owner, _))) => quoted(owner),
@@ -272,7 +274,7 @@ impl Maker<'_> {
             ("uuid", _) => self.word(&IDS),
             ("integer", _) => format!("({})", self.dice.one_of(&INTEGERS)),
             ("bigint", _) => format!("({})", self.dice.one_of(&BIGINTS)),
-            ("numeric", _) => format!("({})", self.dice.one_of(&NUMERICS)),
+            ("numeric" | "double precision", _) => format!("({})", self.dice.one_of(&NUMERICS)),
             ("interval", _) => self.word(&INTERVALS),
             ("timestamp with time zone", _) => self.word(&MOMENTS),
             ("boolean", _) => self.word(&["true", "false"]),

@@ -2,15 +2,21 @@
 
 use agentq_tests::{Database, Session, Value, database};
 
-pub const LEVELS: [&str; 4] = ["producer", "worker", "operator", "reader"];
+pub const LEVELS: [&str; 5] = ["producer", "proposer", "worker", "operator", "reader"];
 
 /// An id that is no job's: the calls below are about being let in, not about what then happens.
 const NONE: &str = "'00000000-0000-0000-0000-000000000000'";
 
 /// Every function of `agentq` with a call of it, and the levels that may make that call.
 pub fn calls() -> Vec<(String, &'static [&'static str])> {
-    let (all, produce, work, operate, read): (&[_], &[_], &[_], &[_], &[_]) =
-        (&LEVELS, &["producer", "operator"], &["worker", "operator"], &["operator"], &["reader", "operator"]);
+    let (all, produce, work, operate, read): (&[_], &[_], &[_], &[_], &[_]) = (
+        &["producer", "worker", "operator", "reader"],
+        &["producer", "operator"],
+        &["worker", "operator"],
+        &["operator"],
+        &["reader", "operator"],
+    );
+    let propose: &[_] = &["producer", "proposer", "operator"];
     [
         ("fn_job_enqueue('a')", produce),
         (r#"fn_job_enqueue_batch('[{"job_kind": "a"}]')"#, produce),
@@ -57,9 +63,9 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_mission_pause(NONE)", operate),
         ("fn_mission_resume(NONE)", operate),
         ("fn_mission_fork(NONE, 'a')", operate),
-        ("fn_mission_get(NONE)", all),
-        ("fn_mission_explain(NONE)", all),
-        ("fn_mission_graph(NONE)", all),
+        ("fn_mission_get(NONE)", &LEVELS),
+        ("fn_mission_explain(NONE)", &LEVELS),
+        ("fn_mission_graph(NONE)", &LEVELS),
         ("fn_backpressure_status()", all),
         (r#"fn_admission_check('{"job_kind": "a"}')"#, &["producer", "operator", "reader"]),
         ("fn_effect_manifest_set('{}')", operate),
@@ -96,19 +102,19 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_policy_set('a', '1')", operate),
         ("fn_policy_get('auto_approve')", &["worker", "operator", "reader"]),
         ("fn_policy_history('auto_approve')", read),
-        (r#"fn_proposal_create(NULL, 'api', '{"steps": [{"name": "a", "kind": "a"}]}')"#, produce),
-        (r#"fn_proposal_gate('{"steps": [{"name": "a", "kind": "a"}]}')"#, produce),
-        ("fn_proposal_is_auto_approvable('{}')", &["producer", "operator", "reader"]),
-        ("fn_proposal_get(NONE)", &["producer", "operator", "reader"]),
+        (r#"fn_proposal_create(NULL, 'api', '{"steps": [{"name": "a", "kind": "a"}]}')"#, propose),
+        (r#"fn_proposal_gate('{"steps": [{"name": "a", "kind": "a"}]}')"#, propose),
+        ("fn_proposal_is_auto_approvable('{}')", &["producer", "proposer", "operator", "reader"]),
+        ("fn_proposal_get(NONE)", &["producer", "proposer", "operator", "reader"]),
         ("fn_proposal_approve(NONE)", operate),
         ("fn_proposal_reject(NONE, 'no')", operate),
-        ("fn_template_step_kinds('{}')", &["producer", "operator", "reader"]),
+        ("fn_template_step_kinds('{}')", &["producer", "proposer", "operator", "reader"]),
         ("fn_ops_tick()", operate),
         ("fn_event_emit('a', 'x')", &["producer", "worker", "operator"]),
         ("fn_event_read()", &["worker", "operator", "reader"]),
         ("fn_event_verify()", read),
-        ("fn_clock_now()", all),
-        ("fn_version()", all),
+        ("fn_clock_now()", &LEVELS),
+        ("fn_version()", &LEVELS),
         ("fn_access_grant('postgres', 'reader')", &[]),
         ("fn_access_revoke('postgres', 'reader')", &[]),
         // The flow room: steps, actions, signals.
@@ -123,7 +129,14 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_checkpoint_save(NONE, 'w', '{}')", work),
         ("fn_checkpoint_load(NONE)", &["worker", "operator", "reader"]),
         ("fn_job_sleep(NONE, 'w', now())", work),
+        ("fn_mission_recover_stale(30)", operate),
+        ("fn_mission_retry(NONE)", operate),
+        ("fn_runtime_capabilities()", read),
         ("fn_signal_wait(NONE, 'w', 'a')", work),
+        ("fn_child_start(NONE, 'w', 'a', 'k')", work),
+        ("fn_child_wait(NONE, 'w', 'a')", work),
+        ("fn_job_wait(NONE, '0')", all),
+        ("fn_mission_wait(NONE, '0')", &LEVELS),
         ("fn_signal_send('a')", &["producer", "worker", "operator"]),
     ]
     .into_iter()
@@ -138,6 +151,10 @@ pub fn internal_calls() -> Vec<(String, &'static [&'static str])> {
     [
         ("fn_error_class_defaults()", nobody),
         ("fn_limit_rule_of('a')", read),
+        ("fn_limit_pending('a', 1)", read),
+        ("fn_job_begun_at(NULL)", nobody),
+        ("fn_mission_begun_at(NULL)", read),
+        ("fn_mission_step_begun_at(NULL)", nobody),
         ("fn_limit_counted('a')", read),
         ("fn_budget_period('day', now())", read),
         ("fn_budget_ends('day', now())", read),
@@ -146,6 +163,7 @@ pub fn internal_calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_engine_announce()", nobody),
         ("fn_engine_chore_defaults()", nobody),
         ("fn_policy_accepts('a', '1')", nobody),
+        ("fn_event_index('a')", nobody),
         ("fn_event_horizon('usual')", nobody),
         ("fn_event_partition_make('event_usual', 'x', '2026-01-01', '2026-01-02')", nobody),
         ("fn_event_partition_add('usual', now(), now())", nobody),
@@ -164,6 +182,7 @@ pub fn internal_calls() -> Vec<(String, &'static [&'static str])> {
 }
 
 pub const READABLE: &[&str] = &[
+    "v_event_consumer",
     "job_queue",
     "job_attempt",
     "job_dead_letter",
@@ -200,6 +219,7 @@ pub const READABLE: &[&str] = &[
     "v_event_partition",
     "mission",
     "mission_item",
+    "mission_wait",
     "v_mission",
     "v_mission_step",
     "v_action_run",

@@ -62,8 +62,8 @@ fn a_level_or_role_that_is_not_there_is_refused_with_a_hint() {
     let (role, _) = with_levels(&db, "someone", &[]);
     for what in ["grant", "revoke"] {
         for (role, level, code, says, hint) in [
-            (format!("'{role}'"), "'admin'", "22023", "\"admin\"", "producer, worker, operator, reader"),
-            (format!("'{role}'"), "NULL", "22023", "NULL", "producer, worker, operator, reader"),
+            (format!("'{role}'"), "'admin'", "22023", "\"admin\"", "producer, proposer, worker, operator, reader"),
+            (format!("'{role}'"), "NULL", "22023", "NULL", "producer, proposer, worker, operator, reader"),
             ("'no such role'".to_owned(), "'worker'", "42704", "\"no such role\"", "CREATE ROLE"),
             ("NULL".to_owned(), "'worker'", "42704", "NULL", "CREATE ROLE"),
             // However it is spelt, PUBLIC is no role.

@@ -5,7 +5,7 @@ use crate::access::with_levels;
 use crate::filled::{assert_works, fill};
 use crate::security_traps::{arm, arm_temporary};
 use agentq_tests::programs::plain_database;
-use agentq_tests::{Database, Session, database, eventually, shared_cluster};
+use agentq_tests::{Database, Session, database, eventually, shared_cluster, text};
 
 /// Functions and operators of pg_catalog and of agentq, each with a use of it that springs the trap.
 const TRAPS: [(&str, &str, &str); 17] = [
@@ -286,6 +286,7 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call(&format!("fn_mission_resume('{mission}')"), "resumed");
     c.call(&format!("fn_mission_explain('{mission}')"), "running");
     c.call(&format!("fn_mission_get('{mission}')"), "found");
+    c.call(&format!("fn_mission_wait('{mission}', '0')"), "pending");
     c.call(&format!("fn_mission_cancel('{mission}')"), "cancelled");
     let fork = c.call(&format!("fn_mission_fork('{mission}', 'a')"), "forked");
     c.call(&format!("fn_mission_cancel('{}')", fork["mission_id"].as_str().expect("an id")), "cancelled");
@@ -324,6 +325,13 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     c.call(r#"fn_signal_send('go', 'k', '{}', '{"dedupe_key": "d"}')"#, "duplicate");
     c.call("fn_job_claim('w', 'step')", "claimed");
     c.call(&format!("fn_signal_wait('{step}', 'w', 'go', 'k', '1 day')"), "received");
+    c.call(&format!("fn_child_start('{step}', 'w', 'one', 'child')"), "started");
+    c.call(&format!("fn_child_wait('{step}', 'w', 'one', '1 day')"), "waiting");
+    let child = text(&c.call("fn_job_claim('w', 'child')", "claimed"), "job_id");
+    c.call(&format!("fn_job_wait('{child}', '0')"), "pending");
+    c.call(&format!("fn_job_ack('{child}', 'w')"), "succeeded");
+    c.call("fn_job_claim('w', 'step')", "claimed");
+    c.call(&format!("fn_child_wait('{step}', 'w', 'one', '1 day')"), "succeeded");
     c.call(&format!("fn_job_sleep('{step}', 'w', '2030-01-31')"), "slept");
     c.s.run("SELECT * FROM agentq.v_job_step");
     c.call("fn_queue_set('mail')", "created");
@@ -392,6 +400,12 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
         "fn_engine_live",
         "fn_engine_state",
         "fn_limit_rule_of",
+        "fn_limit_pending",
+        "fn_mission_recover_stale",
+        "fn_mission_retry",
+        "fn_job_begun_at",
+        "fn_mission_begun_at",
+        "fn_mission_step_begun_at",
         "fn_limit_counted",
         "fn_limit_gauge",
         "fn_capable_workers",

@@ -177,8 +177,8 @@ fn the_seed_functions_keep_their_parameters() {
     assert_eq!(added(&mut s, "fn_job_enqueue", 11), "p_options");
     assert_eq!(added(&mut s, "fn_job_claim", 3), "p_options p_wait");
     assert_eq!(added(&mut s, "fn_job_ack", 3), "p_lease_token");
-    assert_eq!(added(&mut s, "fn_job_fail_or_retry", 4), "p_lease_token p_retry_after p_verdict");
-    assert_eq!(added(&mut s, "fn_job_move_to_dead_letter", 3), "");
+    assert_eq!(added(&mut s, "fn_job_fail_or_retry", 4), "p_lease_token p_retry_after p_verdict p_error_detail");
+    assert_eq!(added(&mut s, "fn_job_move_to_dead_letter", 3), "p_letter_reason");
     assert_eq!(added(&mut s, "fn_queue_heartbeat_tick", 6), "");
     assert_eq!(added(&mut s, "fn_queue_stale_check", 1), "");
 }
@@ -222,7 +222,8 @@ fn job_queue_shows_the_seeds_columns_in_order() {
         "updated_at timestamp with time zone",
     ];
     assert_eq!(columns[..21], seed);
-    assert_eq!(columns[21..], ["queue text"]);
+    let more = ["queue text", "last_heartbeat_at timestamp with time zone", "trace_id text", "correlation_id text"];
+    assert_eq!(columns[21..], more);
 }
 
 #[test]

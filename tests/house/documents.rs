@@ -221,6 +221,8 @@ fn every_proof_that_a_document_names_is_a_module_of_the_tests() {
         // Written as `tests/queue`: `lease`, or with several modules after the colon.
         for mention in document.text.split("`tests/").skip(1) {
             let Some((suite, rest)) = mention.split_once("`: ") else { continue };
+            // Not the next cell of a table.
+            let rest = rest.split('|').next().unwrap_or_default();
             for module in
                 rest.split(", ").map_while(|part| part.strip_prefix('`')).filter_map(|part| part.split('`').next())
             {
@@ -276,6 +278,22 @@ fn every_decision_is_in_the_list_of_decisions_with_its_status() {
         })
         .collect();
     assert!(missing.is_empty(), "docs/decisions/README.md has no number, decision and status of these: {missing:?}");
+}
+
+/// The token stands at another place in each function, so that nobody should have to count.
+#[test]
+fn documents_pass_the_token_of_a_lease_by_its_name() {
+    let mut by_place = Vec::new();
+    for document in documents() {
+        for line in document.text.lines().filter(|line| line.contains("agentq.fn_")) {
+            for (at, _) in line.match_indices(":'token'").chain(line.match_indices(":'lease'")) {
+                if !line[..at].ends_with("p_lease_token => ") {
+                    by_place.push(format!("{}: {line}", document.name));
+                }
+            }
+        }
+    }
+    assert!(by_place.is_empty(), "{}", by_place.join("\n"));
 }
 
 #[test]

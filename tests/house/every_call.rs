@@ -54,8 +54,8 @@ impl World {
         let of = |part: &str| function.contains(part);
         let value = match name {
             // What says the same as another, or would make the call wait.
-            "p_lease_token" | "p_token" | "p_wait" | "p_scope_id" | "p_for" | "p_mission_id" | "p_run_id"
-            | "p_version" | "p_status" | "p_current_job_id" | "p_remaining" | "p_timeout" => return None,
+            "p_lease_token" | "p_token" | "p_scope_id" | "p_for" | "p_mission_id" | "p_run_id" | "p_version"
+            | "p_status" | "p_current_job_id" | "p_remaining" | "p_timeout" => return None,
             "p_from" if of("replay") => return None,
             "p_dead_letter_id" if of("redrive") => return None,
             "p_job_id" => &self.job,
@@ -115,6 +115,8 @@ impl World {
                 "jsonb" => "{}",
                 "int4" | "int8" | "numeric" | "float8" => "1",
                 "bool" => "true",
+                // A wait for the end of something is over at once.
+                "interval" if name == "p_wait" => "0",
                 "interval" => "1 second",
                 "timestamptz" => "2026-01-31",
                 kind if kind.starts_with('_') => "{}",

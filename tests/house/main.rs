@@ -12,6 +12,7 @@ mod every_call;
 mod filled;
 mod imports;
 mod lifecycle;
+mod names;
 mod pooler;
 mod preload;
 mod reference;

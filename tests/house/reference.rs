@@ -204,7 +204,7 @@ fn write_settings(s: &mut Session, lines: &mut Vec<String>) {
 
 fn write_levels(s: &mut Session, lines: &mut Vec<String>) {
     lines.extend([String::new(), "## Access levels".to_owned()]);
-    for level in ["producer", "worker", "reader", "operator"] {
+    for level in ["producer", "proposer", "worker", "reader", "operator"] {
         lines.extend([String::new(), format!("### {level}"), String::new()]);
         let rights: Vec<[String; 2]> = rows(
             s,

@@ -124,3 +124,31 @@ fn a_schema_that_this_library_does_not_serve_is_refused() {
         assert!(failure.hint.contains(hint), "{failure:?}");
     }
 }
+
+#[test]
+fn a_log_that_the_version_before_has_sealed_is_still_sound_and_nothing_can_be_added_to_it() {
+    let db = installed(previous_version());
+    let mut s = db.session();
+    let id = "0190c1d2-0000-7000-8000-000000000001";
+    s.run(&format!(
+        r#"SELECT agentq.fn_event_emit('old', 's' || n, '{{"n": 1}}', '{{"correlation_id": "{id}", "trace_id": "t"}}') FROM generate_series(1, 5) n;
+           SELECT agentq.fn_engine_tick('keep_partitions')"#
+    ));
+    assert_eq!(s.call("fn_event_read()")["count"], 5);
+    s.run(r#"SELECT agentq.fn_event_emit('old', 'in a partition of its day', p_options => '{"purpose": "audit"}')"#);
+    s.call("fn_event_read(5)");
+    assert_eq!(s.call("fn_event_verify()")["code"], "sound");
+    db.session().run("ALTER EXTENSION agentq UPDATE");
+    let mut s = db.session();
+    assert_eq!(s.call("fn_event_verify()")["checked"], 6);
+    s.run("SELECT agentq.fn_event_emit('new', 's6')");
+    s.call("fn_event_read(6)");
+    assert_eq!(s.texts("SELECT DISTINCT form::text FROM agentq.event_log ORDER BY 1"), ["1", "2"]);
+    assert_eq!(s.call("fn_event_verify()")["code"], "sound");
+    let old = s.json("SELECT to_jsonb(e) FROM agentq.event e WHERE subject = 's1'", &[]);
+    assert_eq!((&old["correlation_id"], &old["origin"], &old["actor"]), (&id.into(), &Value::Null, &Value::Null));
+    // What the first form does not cover must not be there.
+    s.run("SET session_replication_role = replica; UPDATE agentq.event SET origin = 'agentq' WHERE subject = 's2'; RESET session_replication_role");
+    let found = s.call("fn_event_verify()");
+    assert_eq!((&found["code"], &found["fault"], &found["seq"]), (&"broken".into(), &"altered".into(), &2.into()));
+}

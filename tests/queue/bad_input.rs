@@ -355,3 +355,28 @@ fn an_error_leaves_the_session_fit_for_work() {
     assert_eq!(claim["job_id"], json!(job));
     db.assert_sound();
 }
+
+#[test]
+fn hints_work_when_they_are_followed() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_job_enqueue('a')");
+    let held = claimed(&mut s, "bob");
+    let (job, calls) = (id(&held), "fn_job_usage");
+    for usage in ["3", "[]", "{\"tokens\": \"many\"}"] {
+        let failure = s.fails(&format!("SELECT agentq.{calls}('{job}', 'bob', '{usage}')"));
+        let hint = failure.hint;
+        let example = &hint[hint.find('{').expect("an example")..=hint.rfind('}').expect("its end")];
+        expect(&mut s, "counted", &format!("fn_job_usage('{job}', 'bob', '{example}')"));
+    }
+    // What is no object is told which keys there are, and each of these is one.
+    for (call, code) in
+        [("fn_job_enqueue('b', p_options => ", "enqueued"), ("fn_job_claim('bob', p_options => ", "claimed")]
+    {
+        let failure = s.fails(&format!("SELECT agentq.{call}'7')"));
+        let hint = failure.hint;
+        let keys = hint.split("It accepts: ").nth(1).expect("the keys").trim_end_matches('.').split(", ");
+        let nothing: Vec<String> = keys.map(|key| format!("\"{key}\": null")).collect();
+        expect(&mut s, code, &format!("{call}'{{{}}}')", nothing.join(", ")));
+    }
+}

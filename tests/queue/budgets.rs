@@ -336,3 +336,33 @@ fn budgets_hold_after_a_crash_and_without_shared_memory() {
         assert_eq!(state(&mut s, "usd"), "6 3 1", "{name}");
     }
 }
+
+#[test]
+fn a_holder_hears_that_its_budget_is_exceeded_and_so_does_the_log() {
+    let db = database();
+    let mut s = db.session();
+    budget(&mut s, "tenant:*", "usd", "day", "{\"amount\": 1}");
+    let jobs = enqueue(&mut s, "{\"usd\": 0.4}", 2);
+    jobs.iter().for_each(|job| assert_eq!(id(&claimed(&mut s, "bob")), *job));
+    let heartbeat = format!("fn_job_heartbeat('{}', 'bob')", jobs[0]);
+    assert!(expect(&mut s, "extended", &heartbeat).get("over_budget").is_none());
+    let told = expect(&mut s, "counted", &format!("fn_job_usage('{}', 'bob', '{{\"usd\": 0.9}}')", jobs[1]));
+    assert_eq!(told["over_budget"][0]["unit"], "usd", "{told}");
+    // Also who has used nothing of it: all of them spend of the same.
+    let told = expect(&mut s, "extended", &heartbeat);
+    assert_eq!(told["over_budget"][0]["amount"], 1.0, "{told}");
+    assert!(told["over_budget"][0]["used"].as_f64() > Some(1.0), "{told}");
+    s.call("fn_engine_tick('tend_limits')");
+    assert_eq!(
+        s.count("agentq.event WHERE event_kind = 'budget.exceeded'"),
+        0,
+        "0.9 of 1 is used, and the rest reserved"
+    );
+    expect(&mut s, "counted", &format!("fn_job_usage('{}', 'bob', '{{\"usd\": 0.2}}')", jobs[1]));
+    s.call("fn_engine_tick('tend_limits')");
+    expect(&mut s, "counted", &format!("fn_job_usage('{}', 'bob', '{{\"usd\": 0.2}}')", jobs[1]));
+    s.call("fn_engine_tick('tend_limits')");
+    let events = s.json("SELECT jsonb_agg(jsonb_build_array(subject, payload->'used')) FROM agentq.event WHERE event_kind = 'budget.exceeded'", &[]);
+    assert_eq!(events, json!([["tenant:1", 1.1]]), "once, when it was passed");
+    db.assert_sound();
+}

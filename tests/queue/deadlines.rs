@@ -130,3 +130,27 @@ fn nobody_waits_for_a_job_that_another_session_has_in_hand() {
     assert_eq!(s.count("agentq_internal.job_deadline"), 0);
     db.assert_sound();
 }
+
+#[test]
+fn a_holder_hears_of_its_deadline_and_of_the_verdict() {
+    let db = database();
+    let mut s = db.session();
+    let job =
+        id(&s
+            .call("fn_job_enqueue('a', p_options => jsonb_build_object('finish_by', agentq.fn_clock_now() + '60 s'))"));
+    claimed(&mut s, "bob");
+    let heartbeat = format!("fn_job_heartbeat('{job}', 'bob', 300)");
+    assert!(expect(&mut s, "extended", &heartbeat)["finish_by"].is_string());
+    s.shift_clock(61);
+    s.call("fn_engine_tick('enforce_deadlines')");
+    for call in [heartbeat, format!("fn_job_ack('{job}', 'bob')"), format!("fn_job_start('{job}', 'bob')")] {
+        let told = expect(&mut s, "lease_lost", &call);
+        assert_eq!(
+            (&told["why"], &told["error_class"]),
+            (&json!("finished"), &json!("finish_deadline_missed")),
+            "{told}"
+        );
+        assert!(told["error"].as_str().unwrap_or_default().starts_with("not finished by"), "{told}");
+    }
+    db.assert_sound();
+}

@@ -84,7 +84,7 @@ fn fn_job_get_shows_every_column_of_the_view_and_what_lies_behind_it() {
         "SELECT column_name FROM information_schema.columns
          WHERE table_schema = 'agentq' AND table_name = 'job_queue' ORDER BY ordinal_position",
     );
-    assert_eq!(columns.len(), 22);
+    assert_eq!(columns.len(), 25);
     for column in columns.iter().map(String::as_str).chain(["result", "checkpoint", "cancel_requested"]) {
         assert!(answer["job"].get(column).is_some(), "{column} is not in {answer}");
     }

@@ -272,8 +272,8 @@ fn a_job_that_takes_its_workers_down_is_poison() {
         s.text("SELECT concat_ws(' ', reason, error_class, attempts) FROM agentq.job_dead_letter"),
         "poison lease_expired 6"
     );
-    let told =
-        "SELECT event_kind || ' ' || (payload->>'reason') FROM agentq.event WHERE subject = $$JOB$$ ORDER BY event_id";
+    let told = "SELECT event_kind || ' ' || (payload->>'reason') FROM agentq.event
+         WHERE subject = $$JOB$$ AND event_kind <> 'job.lease_expired' ORDER BY event_id";
     assert_eq!(s.texts(&told.replace("JOB", &job)), ["job.poisoned poison", "job.dead_lettered poison"]);
     // A worker may say so, too; and the rule can be switched off.
     let job = held(&mut s, "y");
@@ -318,4 +318,65 @@ fn policies_that_cannot_be_understood_are_refused() {
         assert!(!failure.hint.is_empty(), "{arguments}: {failure:?}");
     }
     assert_eq!(s.texts("SELECT name FROM agentq.retry_policy"), ["listed"]);
+}
+
+#[test]
+fn an_error_has_a_detail_beside_its_text() {
+    let db = database();
+    let mut s = db.session();
+    let job = held(&mut s, "x");
+    let stack = "at line 7\nat line 9";
+    s.call(&format!("fn_job_fail_or_retry('{job}', 'bob', 'boom', p_error_detail => '{stack}')"));
+    assert_eq!(s.text("SELECT error || ': ' || error_detail FROM agentq.job_attempt"), format!("boom: {stack}"));
+    s.shift_clock(3600);
+    expect(&mut s, "claimed", "fn_job_claim('bob', 'x')");
+    // As much as an error may have, and in the letter its beginning.
+    s.call(&format!(
+        "fn_job_fail_or_retry('{job}', 'bob', 'boom', 'invalid_input', p_error_detail => repeat('x', 100000))"
+    ));
+    let kept: i64 = s.text("SELECT max(octet_length(error_detail)) FROM agentq.job_attempt").parse().unwrap();
+    assert!((1_000..100_000).contains(&kept), "{kept}");
+    let history = s.json("SELECT error_history FROM agentq.job_dead_letter", &[]);
+    assert_eq!(history[0]["error_detail"], stack);
+    assert_eq!(history[1]["error_detail"].as_str().map(str::len), Some(2000));
+}
+
+#[test]
+fn a_person_may_call_a_job_poison() {
+    let db = database();
+    let mut s = db.session();
+    let job = s.enqueue("x");
+    let moved = s.call(&format!("fn_job_move_to_dead_letter('{job}', 'it kills workers', 'ann', 'poison')"));
+    assert_eq!((&moved["code"], &moved["reason"]), (&json!("dead_letter"), &json!("poison")));
+    assert_eq!(s.text("SELECT reason FROM agentq.job_dead_letter"), "poison");
+    let told = "SELECT concat_ws(' ', event_kind, payload->>'severity') FROM agentq.event ORDER BY event_id";
+    assert_eq!(s.texts(told), ["job.poisoned critical", "job.dead_lettered error"]);
+    let job = s.enqueue("x");
+    let failure = s.fails(&format!("SELECT agentq.fn_job_move_to_dead_letter('{job}', 'no', 'ann', 'boredom')"));
+    assert!(failure.code == "22023" && failure.message.contains("p_letter_reason"), "{failure:?}");
+    assert_eq!(s.call(&format!("fn_job_move_to_dead_letter('{job}', 'no')"))["reason"], "manual");
+}
+
+#[test]
+fn a_job_may_have_a_retry_policy_of_its_own_which_a_redrive_keeps() {
+    let db = database();
+    let mut s = db.session();
+    policy(&mut s, "kind", "own", "{\"backoff\": \"fixed\", \"seconds\": 5}");
+    let options = r#"{"retry": {"backoff": "linear", "seconds": 3}}"#;
+    let job = id(&s.call(&format!("fn_job_enqueue('own', p_max_attempts => 2, p_options => '{options}')")));
+    let batch = format!(r#"fn_job_enqueue_batch('[{{"job_kind": "own", "retry": {{"seconds": 11}}}}]')"#);
+    let other = text(&s.call(&batch)["jobs"][0], "job_id");
+    expect(&mut s, "claimed", &format!("fn_job_claim('bob', p_options => '{{\"job_id\": \"{job}\"}}')"));
+    assert_eq!(fail(&mut s, &job, "")["backoff_sec"], 3);
+    expect(&mut s, "claimed", &format!("fn_job_claim('bob', p_options => '{{\"job_id\": \"{other}\"}}')"));
+    assert_eq!(fail(&mut s, &other, "")["backoff_sec"], 11, "fixed, as its kind says, but longer");
+    s.shift_clock(60);
+    expect(&mut s, "claimed", &format!("fn_job_claim('bob', p_options => '{{\"job_id\": \"{job}\"}}')"));
+    let letter = text(&fail(&mut s, &job, ""), "dead_letter_id");
+    let again = id(&expect(&mut s, "redriven", &format!("fn_dead_letter_redrive('{letter}')")));
+    let kept = s.call(&format!("fn_job_get('{again}')"));
+    assert_eq!(kept["job"]["retry"], json!({"backoff": "linear", "seconds": 3}), "{kept}");
+    let wrong = "SELECT agentq.fn_job_enqueue('own', p_options => '{\"retry\": {\"max_attempts\": 2}}')";
+    refused(&mut s, wrong, "22023", "max_attempts", "");
+    db.assert_sound();
 }

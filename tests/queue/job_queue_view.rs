@@ -14,7 +14,7 @@ fn the_view_has_its_documented_columns_in_their_order_and_then_the_queue() {
         columns.join(" "),
         "job_id job_kind state source_ref target_ref payload_ref payload_json priority scheduled_at picked_at \
          finished_at lease_owner lease_until attempts max_attempts idempotency_key actor run_id last_error \
-         created_at updated_at queue"
+         created_at updated_at queue last_heartbeat_at trace_id correlation_id"
     );
 }
 

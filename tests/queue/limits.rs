@@ -1,7 +1,7 @@
 //! Limits on how many jobs are held at once: never passed, never leaking a slot.
 
 use agentq_tests::{
-    Cluster, Options, Session, Value, claimed, database, drain, expect, id, is_told, json, refused, text,
+    Cluster, Options, Session, Value, claimed, database, drain, enqueue_all, expect, id, is_told, json, refused, text,
     until_lock_waits, until_someone_waits, until_waiting, waiting_claim,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -645,4 +645,122 @@ fn a_cancel_and_a_change_of_limits_do_not_meet_crosswise() {
     assert_eq!(s.count("agentq.v_limit WHERE blocked <> 0"), 0);
     assert_counted(&mut s);
     db.assert_sound();
+}
+
+#[test]
+fn limited_names_only_what_the_claim_has_met() {
+    let db = database();
+    let mut s = db.session();
+    limit(&mut s, "tenant:1", 1);
+    let two = ", p_options => '{\"limit_keys\": [\"tenant:1\"]}'";
+    enqueue_all(&mut s, &["a", "a"], two);
+    claimed(&mut s, "bob");
+    assert_eq!(s.claim("bob")["limited"], json!(["tenant:1"]), "the second job waits for its tenant");
+    assert_eq!(s.call("fn_job_claim('bob', 'a')")["limited"], json!(["tenant:1"]));
+    assert!(s.call("fn_job_claim('bob', 'b')").get("limited").is_none(), "no job of this kind is kept back");
+    s.call("fn_queue_set('mail')");
+    let elsewhere = "fn_job_claim('bob', p_options => '{\"queues\": [\"mail\"]}')";
+    assert!(s.call(elsewhere).get("limited").is_none(), "no job of this queue is kept back");
+    // A gate that lets nobody through keeps nobody back where there are no jobs.
+    limit(&mut s, "global", 1);
+    assert!(s.call(elsewhere).get("limited").is_none());
+    assert_eq!(s.claim("bob")["limited"], json!(["tenant:1"]));
+    s.call("fn_job_enqueue('b', p_options => '{\"queue\": \"mail\", \"fairness_key\": \"f:1\"}')");
+    assert_eq!(s.call(elsewhere)["limited"], json!(["global"]));
+    db.assert_sound();
+}
+
+#[test]
+fn the_preset_leaves_rules_alone_that_somebody_has_tuned() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_limit_set('global', '{\"max_concurrent\": 7, \"description\": \"ours\"}')");
+    let set = s.call("fn_limit_preset()");
+    assert_eq!((&set["code"], &set["rules"], &set["kept"]), (&json!("set"), &json!(5), &json!(["global"])));
+    let rule = "SELECT concat_ws(' ', max_concurrent, max_pending, description) FROM agentq.limit_rule WHERE limit_key = 'global'";
+    assert_eq!(s.text(rule), "7 ours");
+    // All are there: nobody is waited for.
+    let mut other = db.session();
+    other.call("fn_job_enqueue('a')");
+    other.run("BEGIN");
+    claimed(&mut other, "bob");
+    s.run("SET lock_timeout = '1s'");
+    let set = s.call("fn_limit_preset()");
+    assert_eq!((&set["code"], &set["rules"]), (&json!("unchanged"), &json!(0)));
+    other.run("COMMIT");
+    assert_counted(&mut s);
+}
+
+#[test]
+fn a_rule_counts_thousands_of_leases_at_once() {
+    let db = database();
+    let mut s = db.session();
+    s.run("SELECT agentq.fn_job_enqueue('k', p_options => jsonb_build_object('limit_keys', array['tenant:' || n % 7])) FROM generate_series(1, 2000) n");
+    assert_eq!(s.call("fn_job_claim_batch('bob', 1000)")["count"], 1000);
+    limit(&mut s, "tenant:*", 10);
+    limit(&mut s, "global", 10);
+    limit(&mut s, "kind:other", 10);
+    let counts = "SELECT count(*) || ' ' || count(*) FILTER (WHERE 'global' = ANY (limits) AND cardinality(limits) = 2)
+        FROM agentq_internal.job_lease";
+    assert_eq!(s.text(counts), "1000 1000");
+    assert_counted(&mut s);
+}
+
+#[test]
+fn what_waits_and_is_no_job_counts_at_the_enqueue_and_is_shown() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_limit_set('global', '{\"max_pending\": 5}')");
+    assert_eq!(s.text("SELECT agentq.fn_adjust_concurrency('global', NULL, 0, 3)"), "t");
+    for _ in 0..2 {
+        expect(&mut s, "enqueued", "fn_job_enqueue('a')");
+    }
+    assert_eq!(s.call("fn_job_enqueue('a')")["code"], "deferred");
+    assert_eq!(
+        s.text("SELECT pending || ' of ' || max_pending FROM agentq.v_limit WHERE limit_key = 'global'"),
+        "5 of 5"
+    );
+    s.text("SELECT agentq.fn_adjust_concurrency('global', NULL, 0, -1)");
+    expect(&mut s, "enqueued", "fn_job_enqueue('a')");
+    assert_eq!(s.call("fn_job_enqueue('a')")["code"], "deferred");
+}
+
+#[test]
+fn an_admission_check_tells_what_will_wait_from_what_will_run() {
+    let db = database();
+    let mut s = db.session();
+    let job = r#"{"job_kind": "a", "limit_keys": ["tenant:1"]}"#;
+    let free = s.call(&format!("fn_admission_check('{job}')"));
+    assert_eq!((&free["admitted"], &free["will"], &free["allowed"]), (&json!(true), &json!("run"), &Value::Null));
+    limit(&mut s, "tenant:1", 2);
+    limit(&mut s, "global", 9);
+    s.call(&format!("fn_job_enqueue_batch('[{job}, {job}, {job}]')"));
+    claimed(&mut s, "bob");
+    let run = s.call(&format!("fn_admission_check('{job}')"));
+    assert_eq!((&run["will"], &run["active"], &run["allowed"]), (&json!("run"), &json!(1), &json!(2)));
+    assert_eq!(run["limits"][0], json!({"key": "global", "active": 1, "allowed": 9}));
+    claimed(&mut s, "bob");
+    let wait = s.call(&format!("fn_admission_check('{job}')"));
+    assert_eq!((&wait["admitted"], &wait["will"], &wait["active"]), (&json!(true), &json!("wait"), &json!(2)));
+    s.call("fn_limit_set('global', '{\"max_pending\": 0}')");
+    let not = s.call(&format!("fn_admission_check('{job}')"));
+    assert_eq!((&not["admitted"], &not["will"]), (&json!(false), &Value::Null));
+    assert!(not["reason"].as_str().is_some_and(|reason| reason.contains("global")), "{not}");
+}
+
+#[test]
+fn a_type_of_worker_that_no_rule_knows_is_warned_about_once() {
+    let db = database();
+    let mut s = db.session();
+    s.call("fn_limit_set('worker:crew:*', '{\"max_concurrent\": 1}')");
+    let claim =
+        |worker_type: &str| format!("fn_job_claim('bob', p_options => '{{\"worker_type\": \"{worker_type}\"}}')");
+    let unknown = format!("crw of {}", db.name);
+    let warned = || db.cluster.log().matches(&format!("no limit is about the worker_type \"{unknown}\"")).count();
+    s.call(&claim("crew"));
+    assert!(!db.cluster.log().contains("no limit is about the worker_type \"crew\""));
+    s.call(&claim(&unknown));
+    assert_eq!(warned(), 1);
+    s.call(&claim(&unknown));
+    assert_eq!(warned(), 1, "once is enough");
 }

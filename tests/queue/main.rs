@@ -39,3 +39,4 @@ mod torture;
 mod transactions;
 mod unique;
 mod views;
+mod waits;

@@ -55,7 +55,7 @@ fn a_claim_hands_out_every_field_as_it_is_stored() {
     let found = claimed(&mut s, "bob");
     let expected = s.json(
         "SELECT to_jsonb(j) || jsonb_build_object('ok', true, 'code', 'claimed', 'attempt', attempts + 1, 'checkpoint', NULL,
-             'lease_token', (SELECT lease_token FROM agentq_internal.job_lease))
+             'lease_token', (SELECT lease_token FROM agentq_internal.job_lease), 'claimed_at', picked_at, 'lease_seconds', 300)
          FROM agentq.job_queue j",
         &[],
     );

@@ -171,7 +171,7 @@ fn the_backlog_counts_by_kind_and_state() {
     let mut s = db.session();
     one_in_each_state(&mut s);
     let rows = s.texts(
-        "SELECT concat_ws(' ', job_kind, state, row_count, max_attempts) FROM agentq.v_job_queue_backlog
+        "SELECT concat_ws(' ', job_kind, state, row_count, most_attempts) FROM agentq.v_job_queue_backlog
          ORDER BY job_kind, state",
     );
     assert_eq!(
@@ -212,7 +212,7 @@ fn the_summary_counts_dead_letters_by_kind_and_triage() {
     let letter = s.text("SELECT dead_letter_id FROM agentq.job_dead_letter WHERE job_kind = 'y'");
     s.call(&format!("fn_dead_letter_triage('{letter}', 'closed')"));
     let rows = s.texts(
-        "SELECT concat_ws(' ', job_kind, triage_status, row_count, avg_attempts, max_attempts, oldest_moved_at <= newest_moved_at)
+        "SELECT concat_ws(' ', job_kind, triage_status, row_count, avg_attempts, most_attempts, oldest_moved_at <= newest_moved_at)
          FROM agentq.v_job_dead_letter_summary ORDER BY job_kind",
     );
     assert_eq!(rows, ["x pending 3 0.67 1 t", "y closed 1 0.00 0 t"]);

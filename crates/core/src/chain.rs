@@ -7,12 +7,17 @@
 //! 1970 as decimal text, payloads as the server writes jsonb.
 //!
 //! ```text
-//! digest  = SHA-256("agentq event 1", event_id, event_at, purpose, event_kind, subject, payload,
-//!                   source, number of tags (4 bytes), each tag, dedupe_key, correlation_id, trace_id, mission_id)
+//! digest  = SHA-256("agentq event 2", event_id, event_at, purpose, event_kind, subject, payload,
+//!                   source, number of tags (4 bytes), each tag, dedupe_key, correlation_id, trace_id, mission_id,
+//!                   origin, actor, target_type, target_id, command_id, agent_run_id, swarm_run_id,
+//!                   step_index, tool_name, latency_ms, token_usage, cost_units)
 //! hash    = SHA-256("agentq link 1", hash before (32 bytes), seq (8 bytes), place (8 bytes),
 //!                   event_id, event_at, purpose, digest (32 bytes))
 //! genesis = SHA-256("agentq chain ", name of the chain)      what the first link of a chain follows
 //! ```
+//!
+//! Each row of the log says which form its digest has. Events that 0.9.0 sealed have the first, "agentq event 1", which
+//! ends with mission_id: they have nothing of what follows it.
 
 use sha2::{Digest, Sha256};
 
@@ -68,7 +73,42 @@ pub struct Body {
     pub correlation_id: Option<String>,
     pub trace_id: Option<String>,
     pub mission_id: Option<String>,
+    pub origin: Option<String>,
+    pub actor: Option<String>,
+    pub target_type: Option<String>,
+    pub target_id: Option<String>,
+    pub command_id: Option<String>,
+    pub agent_run_id: Option<String>,
+    pub swarm_run_id: Option<String>,
+    pub step_index: Option<String>,
+    pub tool_name: Option<String>,
+    pub latency_ms: Option<String>,
+    pub token_usage: Option<String>,
+    pub cost_units: Option<String>,
 }
+
+impl Body {
+    /// What the first form does not have.
+    fn later(&self) -> [&Option<String>; 12] {
+        [
+            &self.origin,
+            &self.actor,
+            &self.target_type,
+            &self.target_id,
+            &self.command_id,
+            &self.agent_run_id,
+            &self.swarm_run_id,
+            &self.step_index,
+            &self.tool_name,
+            &self.latency_ms,
+            &self.token_usage,
+            &self.cost_units,
+        ]
+    }
+}
+
+/// The form of digests that are made now.
+pub const FORM: i16 = 2;
 
 /// A row of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,9 +153,24 @@ impl Form {
     }
 }
 
+/// The digest of an event in one of the forms. None: the form is not known, or the event has what that form does not.
+pub fn digest_in(form: i16, head: &Head, body: &Body) -> Option<Hash> {
+    match form {
+        1 if body.later().iter().any(|field| field.is_some()) => None,
+        1 => Some(common("agentq event 1", head, body).end()),
+        FORM => Some(digest(head, body)),
+        _ => None,
+    }
+}
+
 /// The digest of an event.
 pub fn digest(head: &Head, body: &Body) -> Hash {
-    let mut form = Form::new("agentq event 1")
+    let form = common("agentq event 2", head, body);
+    body.later().into_iter().fold(form, |form, field| form.field(field.as_deref())).end()
+}
+
+fn common(name: &str, head: &Head, body: &Body) -> Form {
+    let mut form = Form::new(name)
         .head(head)
         .field(Some(&body.event_kind))
         .field(Some(&body.subject))
@@ -129,7 +184,6 @@ pub fn digest(head: &Head, body: &Body) -> Hash {
         .field(body.correlation_id.as_deref())
         .field(body.trace_id.as_deref())
         .field(body.mission_id.as_deref())
-        .end()
 }
 
 /// The hash of a link that follows `before`.
@@ -156,8 +210,8 @@ impl End {
     }
 
     /// The link of an event after this end, which moves on to it.
-    pub fn link(&mut self, seq: i64, head: Head, body: &Body) -> Link {
-        let digest = digest(&head, body);
+    pub fn link(&mut self, form: i16, seq: i64, head: Head, body: &Body) -> Link {
+        let digest = digest_in(form, &head, body).unwrap_or_else(|| digest(&head, body));
         let place = self.place + 1;
         let hash = hash(&self.hash, seq, place, &head, &digest);
         *self = End { place, hash };
@@ -250,7 +304,7 @@ mod tests {
 
     fn chain(count: u32) -> Vec<Link> {
         let mut end = End::of_nothing(Chain::Usual);
-        (1..=count).map(|n| end.link(i64::from(n) * 2, head(n), &body())).collect()
+        (1..=count).map(|n| end.link(FORM, i64::from(n) * 2, head(n), &body())).collect()
     }
 
     fn first_fault(links: &[Link]) -> Option<(usize, Fault)> {
@@ -262,12 +316,42 @@ mod tests {
     #[test]
     fn the_form_is_the_one_that_is_written_down() {
         assert_eq!(hex(&Chain::Usual.genesis()), "ecd322214f0ef9ce6d1199ec4e87c0226fac131da8a931013a5255e856276b60");
-        let digest = digest(&head(1), &body());
+        let digest = digest_in(1, &head(1), &body()).unwrap();
         assert_eq!(hex(&digest), "e416dbca9acdf49e7568dc9a6f96215b8b97781c32587a47f81dd33040c6cd6d");
         assert_eq!(
             hex(&hash(&Chain::Usual.genesis(), 2, 1, &head(1), &digest)),
             "3a3f86c502c17dfb8217aa4878c4dc216eee08c5970153835cbc99cd5833e4de"
         );
+    }
+
+    /// The second form: every field counts, and none of the later ones can hide in the first form.
+    #[test]
+    fn each_later_field_is_part_of_the_digest() {
+        let plain = digest(&head(1), &body());
+        assert_eq!(hex(&plain), "3f20ac715fc746f3adc05ba4b416862318e9238b9074b42289b9caaa7375f9aa");
+        let set: [fn(&mut Body) -> &mut Option<String>; 12] = [
+            |body| &mut body.origin,
+            |body| &mut body.actor,
+            |body| &mut body.target_type,
+            |body| &mut body.target_id,
+            |body| &mut body.command_id,
+            |body| &mut body.agent_run_id,
+            |body| &mut body.swarm_run_id,
+            |body| &mut body.step_index,
+            |body| &mut body.tool_name,
+            |body| &mut body.latency_ms,
+            |body| &mut body.token_usage,
+            |body| &mut body.cost_units,
+        ];
+        let mut seen = std::collections::HashSet::from([plain]);
+        for field in set {
+            let mut changed = body();
+            *field(&mut changed) = Some("agentq".to_owned());
+            assert!(seen.insert(digest(&head(1), &changed)), "two fields give one digest");
+            assert_eq!(digest_in(1, &head(1), &changed), None);
+        }
+        assert_eq!(digest_in(FORM, &head(1), &body()), Some(plain));
+        assert_eq!(digest_in(3, &head(1), &body()), None);
     }
 
     #[test]
@@ -300,7 +384,7 @@ mod tests {
         fn a_link_that_came_later_is_noticed(at in 1_usize..10) {
             let mut links = chain(10);
             let mut end = End { place: links[at - 1].place - 1, hash: [7; 32] };
-            links.insert(at, end.link(links[at - 1].seq, head(99), &body()));
+            links.insert(at, end.link(FORM, links[at - 1].seq, head(99), &body()));
             prop_assert_eq!(first_fault(&links), Some((at, Fault::Inserted)));
         }
 

@@ -55,7 +55,26 @@ pub struct Manifest {
     pub inverse_of: BTreeMap<String, String>,
     /// Effects that may be repeated when it is not known whether they happened.
     pub idempotent: BTreeSet<String>,
+    /// What the runtime must be able to do.
+    pub requires: BTreeSet<String>,
 }
+
+/// What a runtime may be able to do, and whether this one is.
+pub const CAPABILITIES: [(&str, bool, &str); 9] = [
+    ("DURABLE_WORKFLOWS", true, "missions"),
+    ("DURABLE_STEPS", true, "steps of a job"),
+    ("QUEUES", true, "jobs"),
+    ("SCHEDULES", true, "schedules"),
+    ("SIGNALS", true, "signals"),
+    ("SUBWORKFLOWS", true, "missions inside missions, and children of jobs"),
+    ("EFFECT_INTERCEPTION", true, "effects are planned, begun and ended by calls, and held against the manifest"),
+    (
+        "SAGA_COMPENSATION_NATIVE",
+        false,
+        "a chain of compensations is a line of jobs, which halts where one fails for good",
+    ),
+    ("WORKFLOW_VERSIONING", false, "a mission keeps the template that it was started with; code has no versions here"),
+];
 
 impl Manifest {
     /// The operation whose jobs are of this kind.
@@ -115,10 +134,14 @@ impl Manifest {
             .collect();
         let idempotent: serde_json::Map<String, Value> =
             self.idempotent.iter().map(|name| (name.clone(), Value::Bool(true))).collect();
-        json!({
+        let mut document = json!({
             "operations": operations, "compensations": compensations, "inverse_of": self.inverse_of,
             "idempotent": idempotent,
-        })
+        });
+        if !self.requires.is_empty() {
+            document["requires"] = json!(self.requires);
+        }
+        document
     }
 }
 

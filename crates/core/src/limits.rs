@@ -19,6 +19,8 @@ pub struct Rule {
     pub max_age_seconds: Option<f64>,
     /// Slots that something else than a job holds.
     pub taken_by_hand: u32,
+    /// Things that wait and are no jobs: they count among those that may wait.
+    pub pending_by_hand: u32,
     pub rate: Option<Rate>,
     /// The share of a fairness key; None: 1.
     pub weight: Option<f64>,
@@ -73,6 +75,22 @@ pub fn worker_key(worker_type: &str, owner: &str) -> String {
 }
 
 impl Rules {
+    /// Whether there are rules for workers by their type, and none of them is for this type.
+    pub fn misses_worker_type(&self, worker_type: &str) -> bool {
+        let (of_type, of_worker) = (worker_type_key(worker_type), format!("worker:{worker_type}:"));
+        let (mut any, mut found) = (false, false);
+        let all = self.exact.keys().map(|key| (key, false)).chain(self.patterns.iter().map(|(start, _)| (start, true)));
+        for (key, is_pattern) in all {
+            if !key.starts_with("worker_type:") && !key.starts_with("worker:") {
+                continue;
+            }
+            any = true;
+            found |= *key == of_type || key.starts_with(&of_worker);
+            found |= is_pattern && (of_type.starts_with(key.as_str()) || of_worker.starts_with(key.as_str()));
+        }
+        any && !found
+    }
+
     pub fn new(rules: impl IntoIterator<Item = (String, Rule)>) -> Rules {
         let mut all = Rules::default();
         for (key, rule) in rules {
@@ -146,5 +164,18 @@ mod tests {
         assert!(one.len() <= LONGEST_KEY && other.len() <= LONGEST_KEY && one != other);
         assert!(one.starts_with("kind:ä"));
         assert_eq!(kind_key("short"), "kind:short");
+    }
+
+    #[test]
+    fn a_type_of_worker_that_no_rule_is_about_is_noticed_where_there_are_rules_for_others() {
+        let rule = |key: &str| (key.to_owned(), Rule::default());
+        assert!(!Rules::new([rule("global"), rule("tenant:*")]).misses_worker_type("crew"));
+        let rules = Rules::new([rule("worker_type:crew"), rule("worker:vp:*"), rule("worker:ceo:ann")]);
+        for (worker_type, misses) in
+            [("crew", false), ("vp", false), ("ceo", false), ("crw", true), ("v", true), ("vpx", true)]
+        {
+            assert_eq!(rules.misses_worker_type(worker_type), misses, "{worker_type}");
+        }
+        assert!(!Rules::new([rule("worker_type:*")]).misses_worker_type("any"));
     }
 }

@@ -48,6 +48,17 @@ pub fn check(key: &str, value: Item<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// A value with the defaults of what it leaves out, for the key whose defaults stay in force then.
+pub fn completed(key: &str, value: Value) -> Value {
+    let (WORKER_POLICY, Value::Object(given), Some(Value::Object(mut whole))) = (key, &value, default_of(key)) else {
+        return value;
+    };
+    whole.extend(
+        given.iter().filter(|(_, member)| !member.is_null()).map(|(key, member)| (key.clone(), member.clone())),
+    );
+    Value::Object(whole)
+}
+
 /// How risky a proposal says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Risk {
@@ -246,6 +257,15 @@ mod tests {
             let found = refusal(key, value);
             assert!(found.starts_with(message), "{found}");
         }
+    }
+
+    #[test]
+    fn what_a_worker_policy_leaves_out_has_its_default() {
+        let set = |value: Value| completed(WORKER_POLICY, value);
+        assert_eq!(set(json!({"max_retries": 1})), json!({"lease_minutes": 5, "max_retries": 1, "stale_minutes": 30}));
+        assert_eq!(set(json!({"lease_minutes": null})), default_of(WORKER_POLICY).unwrap());
+        // What a cap leaves out has no limit.
+        assert_eq!(completed(PROPOSAL_CAPS, json!({"max_steps": 2})), json!({"max_steps": 2}));
     }
 
     #[test]

@@ -3,14 +3,17 @@
 
 use crate::error::Refusal;
 use crate::jsonb::{self, Container};
+use crate::mission::template::STEPS_WITHOUT_KIND;
 use crate::policy::{AutoApprove, ProposalCaps, Risk, WorkerPolicy};
 use crate::reaction::glob;
 use crate::reader::{Member, Reader};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// Stands for the kind of a step that names no kind, and no mission either.
+/// Stands for the kind of a step that names no kind, and is nothing that needs none.
 const NAMELESS: &str = "";
+/// Where a template has steps.
+const LISTS: [&str; 2] = ["steps", "finally"];
 /// What a step hands to its worker: data, in which a "kind" means nothing.
 const DATA: [&str; 2] = ["params", "metadata"];
 
@@ -37,10 +40,16 @@ impl<'a> Kinds<'a> {
     }
 }
 
+/// The steps of a template, those that run in any case included.
+fn steps_of(template: &Value) -> impl Iterator<Item = &Value> {
+    LISTS.iter().filter_map(|key| template.get(key)?.as_array()).flatten()
+}
+
 fn walk<'a>(template: &'a Value, kinds: &mut Kinds<'a>) {
-    for step in template.get("steps").and_then(Value::as_array).into_iter().flatten() {
+    for step in steps_of(template) {
         // Something will run, and nobody knows what: a kind that no rule allows.
-        if !step.get("kind").is_some_and(Value::is_string) && step.get("mission").is_none() {
+        let is_known = STEPS_WITHOUT_KIND.iter().any(|word| step.get(word).is_some());
+        if !step.get("kind").is_some_and(Value::is_string) && !is_known {
             kinds.add(NAMELESS);
         }
         named(step, kinds);
@@ -70,8 +79,7 @@ fn named<'a>(value: &'a Value, kinds: &mut Kinds<'a>) {
 
 /// How many steps a template has, with those of missions within steps.
 pub fn step_count(template: &Value) -> i64 {
-    let steps = template.get("steps").and_then(Value::as_array).into_iter().flatten();
-    steps.map(|step| 1 + step.get("mission").map_or(0, step_count)).sum()
+    steps_of(template).map(|step| 1 + step.get("mission").map_or(0, step_count)).sum()
 }
 
 /// The higher of what the template and the caller say.
@@ -85,7 +93,8 @@ pub fn risk(template: &Value, said: Member<'_>) -> Result<Option<Risk>, Refusal>
 /// step does not say.
 pub fn mission_template(template: &Value, policy: &WorkerPolicy) -> Value {
     let mut template = bare(template);
-    for step in template.get_mut("steps").and_then(Value::as_array_mut).into_iter().flatten() {
+    let lists = template.as_object_mut().into_iter().flatten().filter(|(key, _)| LISTS.contains(&key.as_str()));
+    for step in lists.filter_map(|(_, list)| list.as_array_mut()).flatten() {
         let Some(step) = step.as_object_mut() else { continue };
         if let Some(mission) = step.get("mission") {
             let mission = mission_template(mission, policy);

@@ -110,6 +110,18 @@ fn parsing_a_document_takes_ten_times_its_size_or_is_refused() {
 struct Anything;
 
 impl Outside for Anything {
+    fn moment(&self, at: &Reader<'_>) -> Result<(), Refusal> {
+        at.text().map(drop)
+    }
+
+    fn has_waits(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn needs_key(&self, _: Option<&str>, kind: &str) -> bool {
+        kind == "keyed"
+    }
+
     fn path(&self, _: &str) -> Result<(), String> {
         Ok(())
     }

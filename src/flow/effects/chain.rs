@@ -2,7 +2,7 @@
 //! a compensation succeeds enqueues the next one. A compensation that ends otherwise halts the chain.
 
 use super::manifest::Catalog;
-use super::{ON_END, audit, drift};
+use super::{About, ON_END, audit, drift};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::text::shorten;
@@ -10,10 +10,12 @@ use crate::db::{Db, statements};
 use crate::flow::missions;
 use crate::json::Jsonb;
 use crate::queue::ends::hooks::Ended;
+use crate::queue::ends::telling;
 use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
+use agentq_core::context::Context;
 use agentq_core::effects::ChainStatus;
 use agentq_core::state::JobState;
 use pgrx::Uuid;
@@ -29,6 +31,8 @@ struct Turn {
     effect_type: String,
     compensation: String,
     mission_id: Option<Uuid>,
+    /// The job that did it.
+    job_id: Uuid,
     /// The effect as its compensation is told of it, without payload and result.
     told: Value,
     payload: Value,
@@ -66,17 +70,29 @@ fn job_ended(db: &Db, job_id: Uuid, state: &str, now: Micros) {
     let succeeded = JobState::parse(state) == Some(JobState::Succeeded);
     let job = drift::Job { job_id, mission: row.get("mission_id"), compensates: Some(effect_id) };
     drift::of_compensation(db, &job, &compensation, succeeded, now);
-    let subject = effect_id.to_string();
+    let (subject, mission) = (effect_id.to_string(), row.get("mission_id"));
     if succeeded {
         db.run(&EFFECT_COMPENSATED, &[effect_id.into(), timestamp(now).into()]);
         db.run(&CHAIN_COUNT, &[chain_id.into()]);
         let what =
             json!({"compensation": compensation, "job_id": job_id.to_string(), "chain_id": chain_id.to_string()});
-        audit(db, "effect.compensated", &subject, what, now);
+        audit(
+            db,
+            "effect.compensated",
+            About { kind: "effect", subject: &subject, mission, job: Some(job_id) },
+            what,
+            now,
+        );
         advance(db, chain_id, row.must("seq"), now);
     } else {
         let error = format!("job {job_id} ended as {state}: {}", error.as_deref().unwrap_or("no error was given"));
-        halt(db, chain_id, effect_id, &compensation, shorten(&error), now);
+        halt(
+            db,
+            chain_id,
+            &drift::Halted { effect_id, mission, job_id, compensation: &compensation },
+            shorten(&error),
+            now,
+        );
     }
 }
 
@@ -93,6 +109,7 @@ pub fn advance(db: &Db, chain_id: Uuid, seq: i64, now: Micros) -> Option<Uuid> {
         effect_type: row.must("effect_type"),
         compensation: row.must("declared_compensation"),
         mission_id: row.get("mission_id"),
+        job_id: row.must("job_id"),
         told: row.must::<pgrx::JsonB>("told").0,
         payload: row.must::<pgrx::JsonB>("payload").0,
         result: row.get::<pgrx::JsonB>("result").map_or(Value::Null, |result| result.0),
@@ -105,7 +122,14 @@ pub fn advance(db: &Db, chain_id: Uuid, seq: i64, now: Micros) -> Option<Uuid> {
         // Whoever ends the job before it must not get this as an error.
         Err(refusal) => {
             let error = format!("it could not be enqueued: {}", refusal.message);
-            halt(db, chain_id, turn.effect_id, &turn.compensation, &error, now);
+            let (effect_id, mission, job_id) = (turn.effect_id, turn.mission_id, turn.job_id);
+            halt(
+                db,
+                chain_id,
+                &drift::Halted { effect_id, mission, job_id, compensation: &turn.compensation },
+                &error,
+                now,
+            );
             None
         }
     }
@@ -142,6 +166,11 @@ impl Turn {
         let document = Jsonb::from_value(job);
         let mut job = job_spec::read(&rules, new_id(), document.container().item())?;
         job.options.on_end = Some(ON_END.to_owned());
+        let context = match self.mission_id {
+            Some(mission) => missions::context_of(db, mission),
+            None => telling::context_of(self.job_id),
+        };
+        job.options.context = Context { mission_id: None, ..context };
         match batch::settle(vec![Ok(job)]).remove(0) {
             Fate::Enqueued(id) => Ok(id),
             Fate::Duplicate(id) => {
@@ -153,10 +182,13 @@ impl Turn {
 }
 
 /// A compensation has failed for good: those before it stay as they are.
-fn halt(db: &Db, chain_id: Uuid, effect_id: Uuid, compensation: &str, error: &str, now: Micros) {
-    db.run(&COMPENSATION_FAILED, &[effect_id.into(), error.into()]);
-    let what = json!({"effect_id": effect_id.to_string(), "compensation": compensation, "error": error});
-    audit(db, "effect.compensation_failed", &effect_id.to_string(), what.clone(), now);
+fn halt(db: &Db, chain_id: Uuid, at: &drift::Halted<'_>, error: &str, now: Micros) {
+    db.run(&COMPENSATION_FAILED, &[at.effect_id.into(), error.into()]);
+    let subject = at.effect_id.to_string();
+    let what = json!({"effect_id": subject, "compensation": at.compensation, "error": error});
+    let about = About { kind: "effect", subject: &subject, mission: at.mission, job: Some(at.job_id) };
+    audit(db, "effect.compensation_failed", about, what.clone(), now);
+    drift::of_halt(db, chain_id, at, now);
     end(db, chain_id, ChainStatus::Halted, Some(error), what, now);
 }
 
@@ -174,7 +206,8 @@ fn end(db: &Db, chain_id: Uuid, status: ChainStatus, error: Option<&str>, more: 
         told.extend(more);
     }
     let kind = if status == ChainStatus::Halted { "compensation.halted" } else { "compensation.completed" };
-    audit(db, kind, &chain_id.to_string(), told, now);
+    let (subject, job) = (chain_id.to_string(), row.get("job_id"));
+    audit(db, kind, About { kind: "effect_chain", subject: &subject, mission, job }, told, now);
     if let Some(mission_id) = mission {
         missions::compensated(db, mission_id, stands.as_deref(), now);
     }

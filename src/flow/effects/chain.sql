@@ -11,7 +11,7 @@ WHERE e.compensation_job_id = $1 AND e.status = 'compensating'
 SELECT chain_id FROM agentq.effect_chain WHERE chain_id = $1 AND status = 'running' FOR UPDATE
 
 -- name: chain_next(chain_id uuid, seq int8)
-SELECT e.effect_id, e.effect_type, e.declared_compensation, e.mission_id,
+SELECT e.effect_id, e.effect_type, e.declared_compensation, e.mission_id, e.job_id,
        jsonb_build_object('effect_id', e.effect_id, 'effect_type', e.effect_type, 'idempotency_key', e.idempotency_key,
            'job_id', e.job_id, 'outcome_unknown', e.status = 'executing') AS told,
        e.payload, e.result
@@ -28,7 +28,7 @@ UPDATE agentq.effect_chain c
 SET status = $2, error = $3, ended_at = $4
 WHERE chain_id = $1
 RETURNING jsonb_build_object('chain_id', c.chain_id, 'mission_id', c.mission_id, 'job_id', c.job_id, 'effects', c.effects,
-    'compensated', c.compensated, 'unknown', c.unknown, 'irreversible', c.irreversible) AS told, c.mission_id
+    'compensated', c.compensated, 'unknown', c.unknown, 'irreversible', c.irreversible) AS told, c.mission_id, c.job_id
 
 -- name: effect_compensating(effect_id uuid, job_id uuid)
 UPDATE agentq_internal.effect SET status = 'compensating', compensation_job_id = $2 WHERE effect_id = $1

@@ -4,8 +4,8 @@
 //! leaves effects whose outcome is unknown alone, and names them, unless the caller or the settings say otherwise. If two
 //! sessions ask for the same at once, one starts the chain, and the other is told of it.
 
-use super::audit;
-use super::chain;
+use super::{About, audit, chain};
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::text::shorten;
@@ -39,10 +39,14 @@ impl Scope {
         }
     }
 
-    fn subject(self) -> String {
-        match self {
-            Scope::Mission(id) | Scope::Job(id) => id.to_string(),
-        }
+    /// Writes down what was done about it.
+    fn audit(self, db: &Db, kind: &str, what: serde_json::Value, now: Micros) {
+        let (target, id) = match self {
+            Scope::Mission(id) => ("mission", id),
+            Scope::Job(id) => ("job", id),
+        };
+        let (mission, job) = self.ids();
+        audit(db, kind, About { kind: target, subject: &id.to_string(), mission, job }, what, now);
     }
 }
 
@@ -100,7 +104,7 @@ fn start(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Started {
         if !running.is_empty() {
             return Started::Already(running.only());
         }
-        let by = db::session_user();
+        let by = actor();
         let args = [
             chain_id.into(),
             mission.into(),
@@ -125,7 +129,7 @@ fn begin(db: &Db, scope: Scope, terms: &Terms<'_>, chain_id: Uuid, now: Micros) 
     let found = take(db, scope, terms, chain_id);
     if !found.unknown.is_empty() && !terms.include_unknown {
         let what = json!({"effects": found.unknown});
-        audit(db, "compensation.unknown_outcome", &scope.subject(), what, now);
+        scope.audit(db, "compensation.unknown_outcome", what, now);
     }
     if found.effects == 0 {
         db.run(&CHAIN_REMOVE, &[chain_id.into()]);
@@ -137,9 +141,10 @@ fn begin(db: &Db, scope: Scope, terms: &Terms<'_>, chain_id: Uuid, now: Micros) 
     let what = json!({
         "mission_id": mission.map(|id| id.to_string()), "job_id": job.map(|id| id.to_string()), "reason": terms.reason,
         "effects": found.effects, "unknown": found.unknown, "irreversible": found.irreversible,
-        "by": db::session_user(),
+        "by": actor(),
     });
-    audit(db, "compensation.started", &chain_id.to_string(), what, now);
+    let subject = chain_id.to_string();
+    audit(db, "compensation.started", About { kind: "effect_chain", subject: &subject, mission, job }, what, now);
     let job_id = chain::advance(db, chain_id, i64::MAX, now);
     Started::Running { chain_id, found, job_id }
 }

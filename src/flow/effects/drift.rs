@@ -1,7 +1,7 @@
 //! Drift: what jobs did otherwise than the manifest declares is written down, and told as an audit event.
 
-use super::audit;
 use super::manifest::Catalog;
+use super::{About, audit};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use agentq_core::effects::{self, Drift};
@@ -9,7 +9,7 @@ use pgrx::Uuid;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-statements!("drift.sql": DRIFT_ADD, EFFECTS_OF_JOB);
+statements!("drift.sql": DRIFT_ADD, DRIFT_HALTED, EFFECTS_OF_JOB);
 
 /// The job whose deeds are looked at.
 pub struct Job {
@@ -76,5 +76,42 @@ fn tell(
         "manifest_version": version, "effect_id": job.compensates.map(|id| id.to_string()),
         "mission_id": job.mission.map(|id| id.to_string()),
     });
-    audit(db, &format!("{about}.drift"), &job.job_id.to_string(), what, now);
+    let (subject, mission) = (job.job_id.to_string(), job.mission);
+    let about_job = About { kind: "job", subject: &subject, mission, job: Some(job.job_id) };
+    audit(db, &format!("{about}.drift"), about_job, what, now);
+}
+
+/// Where a chain of compensations has halted.
+pub struct Halted<'a> {
+    pub effect_id: Uuid,
+    pub mission: Option<Uuid>,
+    /// The job of the compensation that failed; if that could not be enqueued, the job whose effect it is.
+    pub job_id: Uuid,
+    pub compensation: &'a str,
+}
+
+/// A chain has halted half done: the effects that it was to undo, and that stand, are written down.
+pub fn of_halt(db: &Db, chain_id: Uuid, at: &Halted<'_>, now: Micros) {
+    let version = Catalog::current(db).version;
+    let args = [
+        chain_id.into(),
+        at.job_id.into(),
+        at.compensation.into(),
+        at.effect_id.into(),
+        at.mission.into(),
+        version.into(),
+        timestamp(now).into(),
+    ];
+    let mut standing: Vec<String> = Vec::new();
+    db.run(&DRIFT_HALTED, &args).each(|row| standing.push(row.only()));
+    if standing.is_empty() {
+        return;
+    }
+    let what = json!({
+        "compensation": at.compensation, "standing": standing, "chain_id": chain_id.to_string(),
+        "manifest_version": version, "effect_id": at.effect_id.to_string(), "mission_id": at.mission.map(|id| id.to_string()),
+    });
+    let subject = at.job_id.to_string();
+    let about = About { kind: "job", subject: &subject, mission: at.mission, job: Some(at.job_id) };
+    audit(db, "compensation.drift", about, what, now);
 }

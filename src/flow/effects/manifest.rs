@@ -2,7 +2,8 @@
 //!
 //! Changes go one after the other, so that two of them cannot together make what neither would be allowed.
 
-use super::audit;
+use super::{About, audit};
+use crate::base::actor::actor;
 use crate::base::clock::{self, timestamp};
 use crate::base::ids::new_id;
 use crate::base::text::shorten;
@@ -105,16 +106,22 @@ fn change(document: Jsonb, replace: bool, note: Option<&str>) -> Jsonb {
         let version = before.version.unwrap_or(0) + 1;
         write(db, &manifest, version, note, now);
         let change = given.value().or_raise();
-        let what =
-            json!({"version": version, "change": change, "replace": replace, "note": note, "by": db::session_user()});
-        audit(db, "effect.manifest_set", &format!("manifest:{version}"), what, now);
+        let what = json!({"version": version, "change": change, "replace": replace, "note": note, "by": actor()});
+        let subject = format!("manifest:{version}");
+        audit(
+            db,
+            "effect.manifest_set",
+            About { kind: "manifest", subject: &subject, mission: None, job: None },
+            what,
+            now,
+        );
         told("set", Some(version))
     })
 }
 
 fn write(db: &Db, manifest: &Manifest, version: i64, note: Option<&str>, now: clock::Micros) {
     let document = Jsonb::from_value(manifest.to_value());
-    let by = db::session_user();
+    let by = actor();
     let args =
         [version.into(), new_id().into(), document.into(), note.into(), timestamp(now).into(), by.as_str().into()];
     if db.run(&MANIFEST_ADD, &args).is_empty() {

@@ -5,6 +5,7 @@
 //! job of its own, the next when the one before has succeeded.
 //! Lock order: the lease of the job, the chain of compensations, effects, then new jobs as an enqueue.
 
+mod capabilities;
 pub mod chain;
 pub mod clean;
 pub mod compensate;
@@ -18,17 +19,37 @@ pub use compensate::{Compensation, compensate};
 use crate::base::clock::Micros;
 use crate::db::Db;
 use crate::events::Event;
-use crate::queue::ends::hooks;
+use crate::flow::missions;
+use crate::queue::ends::{hooks, telling};
+use agentq_core::context::Context;
+use pgrx::Uuid;
 use serde_json::Value;
 
 /// The hook of jobs that carry out compensations.
 const ON_END: &str = "effects";
 
 pub fn init() {
-    hooks::register(ON_END, chain::jobs_ended);
+    hooks::register_for_missions(ON_END, chain::jobs_ended);
+}
+
+/// What an event is about.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    /// effect, chain, job or manifest.
+    kind: &'a str,
+    subject: &'a str,
+    /// The mission and the job to which it belongs.
+    mission: Option<Uuid>,
+    job: Option<Uuid>,
 }
 
 /// Writes down what was done, and by whom, to be kept longer than other events.
-fn audit(db: &Db, kind: &str, subject: &str, payload: Value, now: Micros) {
-    Event::new(kind, subject, payload).purpose("audit").emit(db, now);
+fn audit(db: &Db, kind: &str, about: About<'_>, payload: Value, now: Micros) {
+    let context = match (about.mission, about.job) {
+        (Some(mission), _) => missions::context_of(db, mission),
+        (None, Some(job)) => telling::context_of(job),
+        (None, None) => Context::default(),
+    };
+    let event = Event::new(kind, about.subject, payload).audit().target(about.kind, about.subject);
+    event.context(context).emit(db, now);
 }

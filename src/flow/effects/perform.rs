@@ -3,7 +3,8 @@
 //! An effect that was begun under a lease that is gone may have happened or not. It is not begun again, unless its
 //! type is declared idempotent, until somebody who has looked says what became of it.
 
-use super::audit;
+use super::{About, audit};
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::PAYLOAD_MAX_BYTES;
 use crate::base::text::shorten;
@@ -29,6 +30,8 @@ struct Effect {
     id: Uuid,
     status: Status,
     idempotent: bool,
+    mission_id: Option<Uuid>,
+    job_id: Uuid,
     /// The lease of its job now, if it is held.
     lease: Option<Uuid>,
     begun_under_this_lease: bool,
@@ -48,6 +51,8 @@ impl Effect {
             id,
             status: row.word("status", Status::parse),
             idempotent: row.must("idempotent"),
+            mission_id: row.get("mission_id"),
+            job_id: row.must("job_id"),
             lease: row.get("lease_token"),
             begun_under_this_lease: row.must("is_mine"),
             in_running_chain: row.must("in_chain"),
@@ -64,6 +69,12 @@ impl Effect {
             answer.extend(more);
         }
         Jsonb::from_value(answer)
+    }
+
+    /// Writes down what somebody has decided about it.
+    fn audit(&self, db: &Db, kind: &str, what: Value, now: Micros) {
+        let (subject, mission, job) = (self.id.to_string(), self.mission_id, Some(self.job_id));
+        audit(db, kind, About { kind: "effect", subject: &subject, mission, job }, what, now);
     }
 
     fn end(&self, db: &Db, status: Status, result: Option<Jsonb>, error: Option<&str>, now: Micros) {
@@ -236,7 +247,7 @@ fn fn_effect_reconcile(
         let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
         check_result(p_result);
         let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
-        let by = by.map_or_else(db::session_user, str::to_owned);
+        let by = by.map_or_else(actor, str::to_owned);
         let now = clock::now();
         db::answer(|db| {
             // Whoever holds the job is at it, and is waited for.
@@ -257,7 +268,7 @@ fn fn_effect_reconcile(
                 _ => effect.end(db, status, None, Some(note.unwrap_or("it did not happen")), now),
             }
             let what = json!({"verdict": verdict, "note": note, "by": by});
-            audit(db, "effect.reconciled", &id.to_string(), what, now);
+            effect.audit(db, "effect.reconciled", what, now);
             effect.answer(true, "reconciled", json!({"status": status.name(), "verdict": verdict}))
         })
     })
@@ -271,7 +282,7 @@ fn fn_effect_skip(p_effect_id: Option<Uuid>, p_reason: Option<&str>, p_by: defau
         let id = required("p_effect_id", p_effect_id);
         let reason = shorten(input::name("p_reason", required("p_reason", p_reason), usize::MAX).or_raise());
         let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
-        let by = by.map_or_else(db::session_user, str::to_owned);
+        let by = by.map_or_else(actor, str::to_owned);
         let now = clock::now();
         db::answer(|db| {
             LockedLease::lock(db, job_of(db, id), None, None);
@@ -290,7 +301,7 @@ fn fn_effect_skip(p_effect_id: Option<Uuid>, p_reason: Option<&str>, p_by: defau
                 return effect.answer(false, "not_skippable", json!({"message": message}));
             }
             effect.end(db, Status::CompensationSkipped, None, Some(reason), now);
-            audit(db, "effect.compensation_skipped", &id.to_string(), json!({"reason": reason, "by": by}), now);
+            effect.audit(db, "effect.compensation_skipped", json!({"reason": reason, "by": by}), now);
             let status = Status::CompensationSkipped.name();
             effect.answer(true, "skipped", json!({"status": status, "reason": reason}))
         })

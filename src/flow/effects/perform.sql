@@ -2,7 +2,7 @@
 SELECT job_id FROM agentq_internal.effect WHERE effect_id = $1
 
 -- name: effect_lock(id uuid)
-SELECT e.status, e.idempotent, l.lease_token, coalesce(l.lease_token = e.lease_token, false) AS is_mine,
+SELECT e.status, e.idempotent, e.mission_id, e.job_id, l.lease_token, coalesce(l.lease_token = e.lease_token, false) AS is_mine,
        jsonb_build_object('effect_type', e.effect_type, 'idempotency_key', e.idempotency_key, 'payload', e.payload,
            'result', e.result, 'begun_at', e.begun_at) AS told,
        EXISTS (SELECT FROM agentq.effect_chain c WHERE c.chain_id = e.chain_id AND c.ended_at IS NULL) AS in_chain

@@ -22,9 +22,16 @@ pub fn jobs_ended(db: &Db, ended: &[Ended], now: Micros) {
         let status = JobState::parse(&job.state).map_or(StepStatus::Failed, StepStatus::of_job);
         let untold = || (status != StepStatus::Succeeded).then(|| format!("its job is {}", job.state));
         let (result, error, by) = (job.result, job.error.clone().or_else(untold), job.job_id);
+        let context = Some(job.context.clone());
         match item {
-            None => all.add(step, Ending::Step(StepEnd { step, status, result, error, by: Some(by) })),
-            Some(item) => lists.entry(*step.as_bytes()).or_default().push(ItemEnd { item, status, result, error, by }),
+            None => {
+                let by = Some(by);
+                all.add_end(StepEnd { step, item, status, result, error, by, context })
+            }
+            Some(item) => {
+                let items = lists.entry(*step.as_bytes()).or_default();
+                items.push(ItemEnd { item, status, result, error, by, context })
+            }
         }
     }
     for (step, items) in lists {

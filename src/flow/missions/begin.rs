@@ -1,13 +1,13 @@
-//! Steps that begin: each becomes a job, a job for each item of a list, or a mission.
+//! Steps that begin: each becomes a job or a mission, one for each item of a list, or a wait.
 
 use super::ended::StepEnd;
 use super::prepare::{Candidate, Prepared};
 use super::rows::mission_item;
 use super::run::Run;
 use super::start::{self, Start};
-use super::{check, counts, hook_of};
+use super::{check, counts, hook_of, step_waits};
 use crate::base::clock::{Micros, timestamp};
-use crate::base::ids::new_ids;
+use crate::base::ids::{new_id, new_ids, parse_id};
 use crate::db::statements;
 use crate::json::Jsonb;
 use crate::queue::intake::job_options::JobOptions;
@@ -15,10 +15,11 @@ use crate::queue::intake::new_job::{self, NewJob};
 use crate::queue::rules::Queue;
 use crate::queue::storage::marks;
 use crate::table::{Row, Table};
+use agentq_core::context::Context;
 use agentq_core::input;
 use agentq_core::mission::plan;
 use agentq_core::mission::status::{CountState, StepStatus};
-use agentq_core::mission::template::Spec;
+use agentq_core::mission::template::{MOST_STEPS, Spec};
 use pgrx::Uuid;
 use std::rc::Rc;
 
@@ -42,7 +43,7 @@ pub fn all(run: &Run<'_>, starts: Vec<(Candidate, Prepared)>) -> Vec<StepEnd> {
     let mut ids = new_ids();
     let mut tasks: Vec<Task<'_>> = Vec::with_capacity(starts.len());
     let mut task = |step, job: Option<Uuid>, item, payload, source: &str| {
-        let id = job.or_else(|| ids.next()).unwrap_or_else(crate::base::ids::new_id);
+        let id = job.or_else(|| ids.next()).unwrap_or_else(new_id);
         tasks.push(Task { id, step, item, payload, source: source.to_owned() });
         id
     };
@@ -62,6 +63,11 @@ pub fn all(run: &Run<'_>, starts: Vec<(Candidate, Prepared)>) -> Vec<StepEnd> {
                 begin_list(run, step, &each);
             }
             Prepared::Mission(template, input) => ended.extend(begin_mission(run, step, *template, *input)),
+            Prepared::Missions(template, inputs) => ended.extend(begin_missions(run, step, *template, inputs)),
+            Prepared::Wait(wait) => {
+                mark(run, step, None, None, None);
+                step_waits::register(run.db, step.id, wait, run.now);
+            }
         }
     }
     write(run, &tasks);
@@ -93,27 +99,64 @@ fn begin_list(run: &Run<'_>, step: &Candidate, jobs: &[Uuid]) {
 
 /// Starts the mission that is a step's work. It may end at once, if none of its steps has to be done.
 fn begin_mission(run: &Run<'_>, step: &Candidate, template: Jsonb, given: Jsonb) -> Vec<StepEnd> {
-    let spec = step.spec.clone().unwrap_or_default();
-    let id = crate::base::ids::new_id();
+    let id = new_id();
     mark(run, step, None, Some(id), None);
-    let terms = Start {
-        id: Some(id),
-        title: Some(step.name.clone()),
+    match check::read(&run.rules, template) {
+        Ok(read) => {
+            let terms = Start { id: Some(id), title: Some(step.name.clone()), ..inner(run, step, given) };
+            start::submit(run.db, &read, template, &terms, run.now).ended
+        }
+        Err(refusal) => vec![broken(step, Some(id), refusal.message)],
+    }
+}
+
+/// Starts a mission for each item of a list.
+fn begin_missions(run: &Run<'_>, step: &Candidate, template: Jsonb, inputs: &[Jsonb]) -> Vec<StepEnd> {
+    let read = check::read(&run.rules, template).map_err(|refusal| refusal.message).and_then(|read| {
+        let (items, steps) = (inputs.len(), inputs.len() * read.steps.len());
+        if steps <= MOST_STEPS {
+            Ok(read)
+        } else {
+            Err(format!("for_each: {items} missions have {steps} steps, and at most {MOST_STEPS} begin at once"))
+        }
+    });
+    let read = match read {
+        Ok(read) => read,
+        Err(message) => {
+            mark(run, step, None, None, Some(0));
+            return vec![broken(step, None, message)];
+        }
+    };
+    let ids: Vec<Uuid> = new_ids().take(inputs.len()).collect();
+    begin_list(run, step, &ids);
+    let mut ended = Vec::new();
+    for (item, (id, given)) in ids.into_iter().zip(inputs).enumerate() {
+        pgrx::check_for_interrupts!();
+        let title = Some(format!("{} {item}", step.name));
+        let terms = Start { id: Some(id), title, parent_item: Some(item as i32), ..inner(run, step, *given) };
+        ended.extend(start::submit(run.db, &read, template, &terms, run.now).ended);
+    }
+    ended
+}
+
+/// How a mission inside this one is started.
+fn inner(run: &Run<'_>, step: &Candidate, given: Jsonb) -> Start {
+    Start {
         parent_step: Some(step.id),
         depth: run.depth + 1,
         actor: Some(ACTOR.to_owned()),
-        timeout_seconds: spec.timeout_seconds,
+        timeout_seconds: step.spec.as_ref().and_then(|spec| spec.timeout_seconds),
         input: Some(given),
+        command_id: run.context().command_id.as_deref().and_then(parse_id),
+        context: run.context().clone(),
         ..Start::default()
-    };
-    match check::read(&run.rules, template) {
-        Ok(read) => start::submit(run.db, &read, template, &terms, run.now).ended,
-        // It was checked when it was submitted; a queue may have gone since.
-        Err(refusal) => {
-            let (status, error) = (StepStatus::Failed, Some(refusal.message));
-            vec![StepEnd { step: step.id, status, result: None, error, by: Some(id) }]
-        }
     }
+}
+
+/// The end of a step whose mission cannot be started. It was checked when it was submitted; a queue may have gone since.
+fn broken(step: &Candidate, by: Option<Uuid>, error: String) -> StepEnd {
+    let (status, error) = (StepStatus::Failed, Some(error));
+    StepEnd { step: step.id, item: None, status, result: None, error, by, context: None }
 }
 
 fn write(run: &Run<'_>, tasks: &[Task<'_>]) {
@@ -122,6 +165,8 @@ fn write(run: &Run<'_>, tasks: &[Task<'_>]) {
     }
     marks::announce();
     let none = Spec::default();
+    // That the mission is its run each job says already.
+    let context = Context { mission_id: None, ..run.context().clone() };
     let jobs: Vec<NewJob<'_>> = tasks
         .iter()
         .map(|task| {
@@ -143,6 +188,8 @@ fn write(run: &Run<'_>, tasks: &[Task<'_>]) {
                 options: JobOptions {
                     finish_by: spec.timeout_seconds.map(|seconds| run.now + (seconds * 1e6) as Micros),
                     stall_seconds: spec.stall_seconds,
+                    retry: spec.retry.clone(),
+                    context: context.clone(),
                     on_end: Some(hook_of(task.step.id, task.item)),
                     ..JobOptions::default()
                 },

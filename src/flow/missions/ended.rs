@@ -15,6 +15,7 @@ use crate::flow::settings::STEP_EVENTS;
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use crate::table::{Moment, Scan, Table};
+use agentq_core::context::Context;
 use agentq_core::mission::plan::Work;
 use agentq_core::mission::status::StepStatus;
 use pgrx::Uuid;
@@ -30,11 +31,15 @@ const SMALL_RESULT: usize = 2_000;
 /// How a step is to end.
 pub struct StepEnd {
     pub step: Uuid,
+    /// Only this item of the list that it works through has ended.
+    pub item: Option<i32>,
     pub status: StepStatus,
     pub result: Option<Jsonb>,
     pub error: Option<String>,
     /// The job, or the mission, that was its work; None: a list.
     pub by: Option<Uuid>,
+    /// What that job belonged to, and so the whole mission; None: the mission has to be asked.
+    pub context: Option<Context>,
 }
 
 /// A step whose row says that it has ended.
@@ -52,20 +57,38 @@ pub struct EndedStep {
     result: Option<Jsonb>,
     /// The job, or the mission, that was its work.
     by: Option<Uuid>,
+    pub context: Option<Context>,
 }
 
 /// Work of a step that is over.
 pub enum Ending {
-    Step(StepEnd),
+    Step(Box<StepEnd>),
     /// Items of the list that it works through.
     Items(Vec<ItemEnd>),
 }
 
 impl Ending {
+    fn of(end: StepEnd) -> Ending {
+        let (Some(item), Some(by)) = (end.item, end.by) else { return Ending::Step(Box::new(end)) };
+        let StepEnd { status, result, error, context, .. } = end;
+        Ending::Items(vec![ItemEnd { item, status, result, error, by, context }])
+    }
+
+    /// What two ends of one step come to: their items, or the end of the whole.
+    fn and(self, other: Ending) -> Ending {
+        match (self, other) {
+            (Ending::Items(mut items), Ending::Items(more)) => {
+                items.extend(more);
+                Ending::Items(items)
+            }
+            (_, last) => last,
+        }
+    }
+
     /// Writes the end of the step. None: it goes on, has ended before, or has other work by now.
     pub fn write(self, db: &Db, step: Uuid, now: Micros) -> Option<EndedStep> {
         let end = match self {
-            Ending::Step(end) => end,
+            Ending::Step(end) => *end,
             Ending::Items(items) => lists::end_items(db, step, &items, now)?,
         };
         let args = [
@@ -88,6 +111,7 @@ impl Ending {
             result: end.result,
             error: end.error,
             by: end.by,
+            context: end.context,
         })
     }
 }
@@ -106,11 +130,12 @@ impl EndedStep {
             result,
             error,
             by: None,
+            context: None,
         }
     }
 
     /// Writes the event about its end, if there is one for this status.
-    pub fn tell(&self, db: &Db, rules: &Rulebook, mission_id: Uuid, now: Micros) {
+    pub fn tell(&self, db: &Db, rules: &Rulebook, mission_id: Uuid, context: impl FnOnce() -> Context, now: Micros) {
         let kind = match self.status {
             StepStatus::Succeeded if rules.flag(STEP_EVENTS) => "step.succeeded",
             StepStatus::Failed => "step.failed",
@@ -128,7 +153,7 @@ impl EndedStep {
         if let Some(result) = self.result.filter(|result| result.size() <= SMALL_RESULT) {
             what["result"] = result.parse("a result").unwrap_or(Value::Null);
         }
-        Event::new(kind, &subject, what).mission_id(Some(mission_id)).emit(db, now);
+        Event::new(kind, &subject, what).target("mission_step", &self.id.to_string()).context(context()).emit(db, now);
     }
 }
 
@@ -147,8 +172,13 @@ impl EndedSteps {
     /// Ends these steps, and all that follows from it.
     pub fn settle(db: &Db, ends: impl IntoIterator<Item = StepEnd>, now: Micros) {
         let mut ended = EndedSteps::default();
-        ends.into_iter().for_each(|end| ended.add(end.step, Ending::Step(end)));
+        ends.into_iter().for_each(|end| ended.add_end(end));
         ended.run(db, now);
+    }
+
+    /// Notes the end of a step, or of one of its items.
+    pub fn add_end(&mut self, end: StepEnd) {
+        self.add(end.step, Ending::of(end));
     }
 
     /// Notes that work of a step is over. `run` ends the step, when its turn comes.
@@ -159,7 +189,7 @@ impl EndedSteps {
         if row.next() {
             let mission = row.id(mission_step::mission_id);
             let work = self.missions.entry((Reverse(row.int(mission_step::depth)), *mission.as_bytes())).or_default();
-            work.end(row.int(mission_step::level), *step.as_bytes(), ending);
+            work.end(row.int(mission_step::level), *step.as_bytes(), ending, Ending::and);
         }
     }
 
@@ -174,7 +204,7 @@ impl EndedSteps {
             pgrx::check_for_interrupts!();
             let is_stopped = self.stopped.contains(&mission);
             for up in Run::new(db, Uuid::from_bytes(mission), depth, now).steps_ended(ends, is_stopped) {
-                self.add(up.step, Ending::Step(up));
+                self.add_end(up);
             }
         }
     }

@@ -123,8 +123,7 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
     let terms = Start {
         title: options.title.clone().or_else(|| row.get("title")),
         source: row.get("source"),
-        correlation_id: row.get("correlation_id"),
-        trace_id: row.get("trace_id"),
+        context: super::context_of(db, mission_id),
         input: row.get("input"),
         policy_snapshot: row.get::<pgrx::JsonB>("policy_snapshot").map(|snapshot| snapshot.0),
         command_id: row.get("command_id"),

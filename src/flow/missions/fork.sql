@@ -1,5 +1,5 @@
 -- name: fork_mission(mission_id uuid)
-SELECT template, title, source, correlation_id, trace_id, input, policy_snapshot, command_id, status
+SELECT template, title, source, input, policy_snapshot, command_id, status
 FROM agentq.mission WHERE mission_id = $1 FOR NO KEY UPDATE
 
 -- name: fork_steps(mission_id uuid)

@@ -12,7 +12,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::collections::HashMap;
 
-statements!("inspect.sql": MISSION_GET, MISSION_EXPLAIN, GRAPH_NODES, GRAPH_EDGES, MISSION_TITLE);
+statements!("inspect.sql": MISSION_GET, MISSION_EXPLAIN, GRAPH_NODES, GRAPH_EDGES, MISSION_TITLE, MISSION_WAITS_FOR);
 
 /// Steps that an answer lists.
 const LISTED: i32 = 1_000;
@@ -38,7 +38,10 @@ fn fn_mission_explain(p_mission: Option<Uuid>) -> Jsonb {
         let mission_id = required("p_mission", p_mission);
         db::answer(|db| {
             let row = db.run(&MISSION_EXPLAIN, &[mission_id.into(), EXPLAINED.into()]);
-            if row.is_empty() { unknown_mission(mission_id) } else { row.only() }
+            let answer: Jsonb = if row.is_empty() { unknown_mission(mission_id) } else { row.only() };
+            let waits = db.run(&MISSION_WAITS_FOR, &[mission_id.into(), EXPLAINED.into()]);
+            let waits = if waits.is_empty() { None } else { waits.maybe_only::<Jsonb>() };
+            waits.map_or(answer, |waits| answer.with("waits", waits))
         })
     })
 }

@@ -1,5 +1,8 @@
 -- name: mission_get(mission_id uuid, most int4) freely
 SELECT jsonb_build_object('ok', true, 'code', 'found', 'mission', to_jsonb(m),
+    'input', (SELECT o.input FROM agentq.mission o WHERE o.mission_id = $1),
+    'result', CASE WHEN m.completed_at IS NOT NULL THEN (SELECT jsonb_object_agg(r.name, r.result) FROM agentq_internal.mission_step r
+        WHERE r.mission_id = $1 AND r.children = 0 AND r.status = 'succeeded') END,
     'steps', (SELECT jsonb_agg(to_jsonb(s) - 'mission_id' ORDER BY s.position)
               FROM (SELECT * FROM agentq.v_mission_step s WHERE s.mission_id = $1 ORDER BY s.position LIMIT $2) s),
     'more_steps', greatest(m.step_count - $2, 0))
@@ -7,11 +10,12 @@ FROM agentq.v_mission m WHERE m.mission_id = $1
 
 -- name: mission_explain(mission_id uuid, most int4) freely
 SELECT jsonb_build_object('ok', true,
-    'code', CASE WHEN m.completed_at IS NOT NULL THEN 'ended' WHEN m.status IN ('cancelling', 'compensating') THEN m.status
+    'code', CASE WHEN m.completed_at IS NOT NULL THEN 'ended' WHEN m.status IN ('cancelling', 'compensating', 'finishing') THEN m.status
                  WHEN m.last_error IS NOT NULL THEN 'failing' WHEN m.paused_at IS NOT NULL THEN 'paused' ELSE 'running' END,
     'mission_id', m.mission_id, 'status', m.status, 'message', CASE
         WHEN m.completed_at IS NOT NULL THEN format('the mission is %s', m.status)
         WHEN m.status = 'compensating' THEN 'its effects are being compensated'
+        WHEN m.status = 'finishing' THEN 'what is to be done in any case is being done, by the mission of v_mission that has it as finally_of'
         WHEN m.status = 'cancelling' THEN 'it ends when the steps that run have ended'
         WHEN m.last_error IS NOT NULL THEN 'it has failed, and ends when the steps that run have ended'
         WHEN m.paused_at IS NOT NULL THEN 'it is paused: no further step becomes a job until fn_mission_resume'
@@ -61,3 +65,13 @@ WHERE s.mission_id = $1
 
 -- name: mission_title(mission_id uuid)
 SELECT coalesce(title, mission_id::text) FROM agentq.mission WHERE mission_id = $1
+
+-- name: mission_waits_for(mission_id uuid, most int4)
+SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('step', s.name, 'signal', w.name, 'key', nullif(w.key, ''), 'until', w.until,
+           'hint', CASE WHEN w.name IS NULL THEN 'It ends by itself.' ELSE 'Send the signal with fn_signal_send.' END)) ORDER BY s.position)
+FROM (SELECT * FROM agentq_internal.mission_step o WHERE o.mission_id = $1 AND o.status = 'queued' AND o.job_id IS NULL
+      AND o.child_id IS NULL AND o.item_count IS NULL ORDER BY o.position LIMIT $2) s
+JOIN agentq.mission_wait w ON w.step_id = s.step_id
+
+-- before: mission_waits_for(mission_id uuid, most int4)
+SELECT NULL::jsonb WHERE num_nulls($1, $2) < 0

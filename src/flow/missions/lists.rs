@@ -8,6 +8,7 @@ use super::ended::StepEnd;
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{self, Db, statements};
 use crate::json::Jsonb;
+use agentq_core::context::Context;
 use agentq_core::mission::plan;
 use agentq_core::mission::status::StepStatus;
 use pgrx::Uuid;
@@ -21,8 +22,10 @@ pub struct ItemEnd {
     pub status: StepStatus,
     pub result: Option<Jsonb>,
     pub error: Option<String>,
-    /// The job that was its work.
+    /// The job, or the mission, that was its work.
     pub by: Uuid,
+    /// What that job belonged to, if it is known.
+    pub context: Option<Context>,
 }
 
 /// Ends items of a list, and returns the end of the step if they were the last ones.
@@ -30,13 +33,15 @@ pub fn end_items(db: &Db, step: Uuid, items: &[ItemEnd], now: Micros) -> Option<
     let mut items: Vec<&ItemEnd> = items.iter().collect();
     items.sort_by_key(|end| end.item);
     let mut deltas: BTreeMap<i32, i32> = BTreeMap::new();
-    for shard in items.into_iter().filter_map(|end| end_item(db, step, end, now)) {
+    for shard in items.iter().filter_map(|end| end_item(db, step, end, now)) {
         *deltas.entry(shard).or_default() -= 1;
     }
-    if counts::add_all(db, step, &deltas) { end_list(db, step) } else { None }
+    let context = items.first().and_then(|end| end.context.clone());
+    let end = if counts::add_all(db, step, &deltas) { end_list(db, step) } else { None };
+    end.map(|end| StepEnd { context, ..end })
 }
 
-/// Ends an item, and answers in which row it is counted. None: it has ended, or has another job by now.
+/// Ends an item, and answers in which row it is counted. None: it has ended, or has other work by now.
 fn end_item(db: &Db, step: Uuid, end: &ItemEnd, now: Micros) -> Option<i32> {
     let args = [
         step.into(),
@@ -68,12 +73,20 @@ pub fn end_list(db: &Db, step: Uuid) -> Option<StepEnd> {
         Ok(read) => read,
         Err(failure) => {
             let error = Some(format!("its results cannot be put together: {}", failure.message));
-            return Some(StepEnd { step, status: StepStatus::Failed, result: None, error, by: None });
+            return Some(StepEnd {
+                step,
+                item: None,
+                status: StepStatus::Failed,
+                result: None,
+                error,
+                by: None,
+                context: None,
+            });
         }
     };
     let needed = needed.unwrap_or(all);
     let error = (well < needed)
         .then(|| format!("{well} of {all} items succeeded, and {needed} were needed: {}", first.unwrap_or_default()));
     let status = StepStatus::of_list(error.is_none(), cancelled);
-    Some(StepEnd { step, status, result, error, by: None })
+    Some(StepEnd { step, item: None, status, result, error, by: None, context: None })
 }

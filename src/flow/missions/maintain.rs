@@ -1,11 +1,11 @@
 //! What the engine does to missions, one in a transaction.
 //!
 //! It fails those whose time is over, cancels those inside a mission that was stopped, cancels jobs that could not be
-//! cancelled when their mission was stopped, and removes old missions.
+//! cancelled when their mission was stopped, keeps jobs of paused ones from running, and removes old missions.
 
 use super::ended::EndedSteps;
 use super::stop::{self, Why};
-use super::{counts, finalize};
+use super::{counts, finalize, pause};
 use crate::base::clock::{self, timestamp};
 use crate::db::{self, Db, statements};
 use crate::queue::rules::Rulebook;
@@ -68,6 +68,7 @@ pub fn maintain() -> Outcome {
             }
         };
         let taken_back = i64::from(first_of(stopping, take_back));
+        pause::hold_what_came_back(db, now);
         let before = timestamp(now - keep_seconds * 1_000_000);
         let removed: i64 = db.run(&MISSIONS_PURGE, &[before.into(), 20_i64.into()]).only();
         Outcome::and_more(taken_back + removed, removed == 20)

@@ -6,11 +6,27 @@ ORDER BY deadline_at LIMIT 20
 -- name: missions_orphaned() freely
 SELECT c.mission_id
 FROM (SELECT DISTINCT owner_id FROM agentq_internal.mission_count WHERE state = 'stopping') k
-JOIN agentq_internal.mission_step s ON s.mission_id = k.owner_id AND s.child_id IS NOT NULL AND s.status = 'queued'
-JOIN agentq.mission c ON c.mission_id = s.child_id AND c.status IN ('approved', 'running') AND c.last_error IS NULL
+JOIN agentq_internal.mission_step s ON s.mission_id = k.owner_id AND s.status = 'queued'
+LEFT JOIN agentq.mission_item i ON i.step_id = s.step_id AND i.status = 'queued' AND s.spec ? 'mission'
+JOIN agentq.mission c ON c.mission_id = coalesce(s.child_id, i.job_id) AND c.status IN ('approved', 'running') AND c.last_error IS NULL
 LIMIT 20
 
 -- name: missions_stopping() freely
+SELECT k.owner_id, m.status = 'cancelling' AS is_cancelled, m.cancel_reason
+FROM (SELECT DISTINCT owner_id FROM agentq_internal.mission_count WHERE state = 'stopping') k
+JOIN agentq.mission m ON m.mission_id = k.owner_id
+WHERE EXISTS (SELECT FROM agentq_internal.mission_step s LEFT JOIN agentq.mission_item i ON i.step_id = s.step_id AND i.status = 'queued'
+              JOIN agentq.job_queue j ON j.job_id = coalesce(s.job_id, i.job_id) AND j.state IN ('queued', 'retry_waiting')
+              WHERE s.mission_id = k.owner_id AND s.status = 'queued')
+   OR m.status = 'cancelling' AND EXISTS (
+              SELECT FROM agentq_internal.mission_step s LEFT JOIN agentq.mission_item i ON i.step_id = s.step_id AND i.status = 'queued'
+              JOIN agentq_internal.job_lease l ON l.job_id = coalesce(s.job_id, i.job_id) AND l.cancel_reason IS NULL
+              WHERE s.mission_id = k.owner_id AND s.status = 'queued')
+   OR EXISTS (SELECT FROM agentq_internal.mission_step s JOIN agentq.mission_wait w ON w.step_id = s.step_id
+              WHERE s.mission_id = k.owner_id AND s.status = 'queued')
+LIMIT 20
+
+-- before: missions_stopping()
 SELECT k.owner_id, m.status = 'cancelling' AS is_cancelled, m.cancel_reason
 FROM (SELECT DISTINCT owner_id FROM agentq_internal.mission_count WHERE state = 'stopping') k
 JOIN agentq.mission m ON m.mission_id = k.owner_id

@@ -20,14 +20,20 @@ mod insert;
 mod inspect;
 mod lists;
 pub mod maintain;
+mod pause;
 mod prepare;
+mod recover;
+mod retry;
 mod rows;
 mod run;
+mod scheduled;
 mod start;
+pub mod step_waits;
 mod stop;
+mod wait;
 
 pub use {
-    check::check,
+    check::{check, check_with_key},
     finalize::{compensated, lock},
     start::{Start, start},
 };
@@ -35,17 +41,19 @@ pub use {
 use crate::db::{Db, statements};
 use crate::error::raise;
 use crate::queue::ends::hooks;
+use agentq_core::context::Context;
 use agentq_core::mission::status::MissionStatus;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
-statements!("missions.sql": JOB_HOOK, STEP_MISSION, MISSION_STATUS);
+statements!("missions.sql": JOB_HOOK, STEP_MISSION, MISSION_SHOWN, MISSION_CONTEXT, MISSION_STATUS);
 
 /// The name of the hook that ends steps.
 const HOOK: &str = "mission";
 
 pub fn init() {
-    hooks::register(HOOK, advance::jobs_ended);
+    hooks::register_for_missions(HOOK, advance::jobs_ended);
+    scheduled::init();
 }
 
 /// The mission and the step whose work this job is.
@@ -91,6 +99,28 @@ fn hook_of(step: Uuid, item: Option<usize>) -> String {
 fn status_of(db: &Db, mission_id: Uuid) -> Option<MissionStatus> {
     let row = db.run(&MISSION_STATUS, &[mission_id.into()]);
     (!row.is_empty()).then(|| row.word("status", MissionStatus::parse))
+}
+
+/// What a mission belongs to, itself included.
+pub fn context_of(db: &Db, mission_id: Uuid) -> Context {
+    let row = db.run(&MISSION_CONTEXT, &[mission_id.into()]);
+    let own = Context { mission_id: Some(mission_id.to_string()), ..Context::default() };
+    if row.is_empty() {
+        return own;
+    }
+    Context {
+        trace_id: row.get("trace_id"),
+        traceparent: row.get("traceparent"),
+        correlation_id: row.get("correlation_id"),
+        command_id: row.get("command_id"),
+        ..own
+    }
+}
+
+/// How a mission stands, as people are shown it. None: there is no such mission.
+fn shown_status(db: &Db, mission_id: Uuid) -> Option<String> {
+    let row = db.run(&MISSION_SHOWN, &[mission_id.into()]);
+    (!row.is_empty()).then(|| row.only())
 }
 
 /// Raises the error for a mission id that nobody knows.

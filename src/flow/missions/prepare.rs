@@ -1,12 +1,15 @@
 //! What a step that may begin is to do: its condition, its list and its parameters, with the results of the steps before it
 //! filled in. Nothing here raises an error, because that would undo the end of another step.
 
+use crate::base::clock::{self, Micros, parse_moment};
 use crate::base::signal::check_signal;
 use crate::db::{self, Db, Rows, statements};
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
-use agentq_core::mission::template::{MOST_ITEMS, Spec};
+use agentq_core::input;
+use agentq_core::mission::template::{MOST_ITEMS, Spec, Wait};
 use agentq_core::mission::{params, path};
+use agentq_core::steps::LONGEST_NAME;
 use pgrx::Uuid;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
@@ -52,6 +55,18 @@ pub enum Prepared {
     Items(Vec<Jsonb>),
     /// A mission, and what it is started with.
     Mission(Jsonb, Jsonb),
+    /// A mission for each of these.
+    Missions(Jsonb, Vec<Jsonb>),
+    /// Nobody: it waits.
+    Wait(StepWait),
+}
+
+/// A wait without a worker.
+pub struct StepWait {
+    /// When it ends by itself.
+    pub until: Option<Micros>,
+    /// Name and key of the signal that ends it; None: it sleeps.
+    pub signal: Option<(String, String)>,
 }
 
 pub enum Work {
@@ -96,6 +111,9 @@ fn one(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate) -> Result<Wo
         && !holds(&found(db, results, std::slice::from_ref(when), &json!({}))?[when])
     {
         return Ok(Work::Skip);
+    }
+    if let Some(wait) = &spec.wait {
+        return self::wait(db, results, spec, wait).map(Work::Begin);
     }
     if let Some(path) = &spec.for_each {
         return list(db, rules, results, step, spec, path);
@@ -156,9 +174,47 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
                 full.entry(key).or_insert(value);
             }
         }
-        payloads.push(payload(rules, step, Some(full))?);
+        payloads.push(match spec.mission {
+            Some(_) => Jsonb::from_value(full),
+            None => payload(rules, step, Some(full))?,
+        });
     }
-    Ok(Work::Begin(Prepared::Items(payloads)))
+    Ok(Work::Begin(match &spec.mission {
+        Some(mission) => Prepared::Missions(Jsonb::from_container(mission), payloads),
+        None => Prepared::Items(payloads),
+    }))
+}
+
+/// What a step without a worker waits for, with what its paths find.
+fn wait(db: &Db, results: Jsonb, spec: &Spec, wait: &Wait) -> Result<Prepared, String> {
+    let now = clock::now();
+    let word = |given: &str, what: &str| -> Result<Value, String> {
+        if !Wait::is_path(given) {
+            return Ok(json!(given));
+        }
+        let found = found(db, results, &[given.to_owned()], &json!({}))?.remove(given).unwrap_or(Value::Null);
+        if found.is_null() { Err(format!("{what}: {given} finds nothing")) } else { Ok(found) }
+    };
+    let timeout = spec.timeout_seconds.map(|seconds| now + (seconds * 1e6) as Micros);
+    let (until, signal) = match wait {
+        Wait::Sleep(seconds) => (Some(now + (seconds * 1e6) as Micros), None),
+        Wait::Until(until) => {
+            let until = Jsonb::from_value(word(until, "sleep.until")?);
+            let read = until.reader("sleep.until").and_then(parse_moment);
+            (Some(read.map_err(|refusal| refusal.message)?), None)
+        }
+        Wait::Signal { name, key } if key.is_empty() => (timeout, Some((name.clone(), key.clone()))),
+        Wait::Signal { name, key } => {
+            let key = match word(key, "signal.key")? {
+                Value::String(key) => key,
+                Value::Number(key) => key.to_string(),
+                _ => return Err("signal.key: a key is a text or a number".to_owned()),
+            };
+            let key = input::name("signal.key", &key, LONGEST_NAME).map_err(|refusal| refusal.message)?.to_owned();
+            (timeout, Some((name.clone(), key)))
+        }
+    };
+    Ok(Prepared::Wait(StepWait { until, signal }))
 }
 
 /// Refuses a path that finds nothing because what it leads to is not there: an empty list is, and so is one of which a filter

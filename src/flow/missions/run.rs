@@ -7,16 +7,18 @@
 use super::ended::{EndedStep, Ending, StepEnd, StepWork};
 use super::prepare::{self, Candidate, Prepared, Work as Made};
 use super::rows::mission_edge;
-use super::{begin, counts, finalize, stop};
+use super::{begin, context_of, counts, finalize, stop};
 use crate::base::clock::{Micros, timestamp};
 use crate::base::ids::new_ids;
 use crate::db::{Db, statements};
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use crate::table::{Moment, Scan, Table};
+use agentq_core::context::Context;
 use agentq_core::mission::plan::{self, Change, Decision};
 use agentq_core::mission::status::{CountState, Required, StepStatus};
 use pgrx::Uuid;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -43,6 +45,8 @@ pub struct Run<'a> {
     shard: Option<i32>,
     /// How many such rows there are, once somebody has asked.
     shards: Option<i32>,
+    /// What the mission belongs to, once somebody has asked.
+    context: OnceCell<Context>,
 }
 
 impl<'a> Run<'a> {
@@ -62,7 +66,19 @@ impl<'a> Run<'a> {
             is_stopped: false,
             shard: None,
             shards: None,
+            context: OnceCell::new(),
         }
+    }
+
+    /// What the mission belongs to. Jobs of one mission all belong to the same, so that one which has ended says it.
+    pub fn context(&self) -> &Context {
+        self.context.get_or_init(|| context_of(self.db, self.mission_id))
+    }
+
+    /// The mission begins, and belongs to this.
+    pub fn with_context(self, context: Context) -> Run<'a> {
+        self.context.set(context).ok();
+        self
     }
 
     /// Work of steps of the mission is over. `is_stopped`: this transaction has stopped the mission. Returns the steps of
@@ -94,7 +110,11 @@ impl<'a> Run<'a> {
 
     /// Tells of a step that has ended, and notes who waits for it.
     fn step_ended(&mut self, ended: EndedStep) {
-        ended.tell(self.db, &self.rules, self.mission_id, self.now);
+        if let Some(context) = &ended.context {
+            let mission_id = Some(self.mission_id.to_string());
+            self.context.set(Context { mission_id, ..context.clone() }).ok();
+        }
+        ended.tell(self.db, &self.rules, self.mission_id, || self.context().clone(), self.now);
         if ended.status.is_failure() && ended.fails_mission && self.failing.is_none() {
             self.failing = Some((ended.name, ended.error.unwrap_or_default()));
         }

@@ -3,7 +3,8 @@
 use super::ended::{EndedSteps, StepEnd};
 use super::insert::{self, Taken, Target};
 use super::run::Run;
-use super::{check, finalize, status_of};
+use super::{check, finalize, shown_status};
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, statements};
@@ -11,6 +12,7 @@ use crate::error::{OrRaise, required};
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
+use agentq_core::context::Context;
 use agentq_core::mission::status::MissionStatus;
 use agentq_core::mission::template::Template;
 use agentq_core::reader::Reader;
@@ -31,8 +33,8 @@ pub struct Start {
     pub source: Option<String>,
     pub command_id: Option<Uuid>,
     pub policy_snapshot: Option<Value>,
-    pub correlation_id: Option<String>,
-    pub trace_id: Option<String>,
+    /// Its trace and its correlation.
+    pub context: Context,
     pub idempotency_key: Option<String>,
     /// None: the role that opened the session.
     pub actor: Option<String>,
@@ -43,10 +45,14 @@ pub struct Start {
     pub timeout_seconds: Option<f64>,
     /// The step whose work it is, and how deep that makes it.
     pub parent_step: Option<Uuid>,
+    /// The item of that step's list.
+    pub parent_item: Option<i32>,
     pub depth: i32,
     /// The mission and the step from which it is forked, and what is taken over.
     pub forked: Option<(Uuid, String)>,
     pub taken: Vec<Option<Taken>>,
+    /// The mission of which it does what is to be done in any case.
+    pub finally_of: Option<Uuid>,
 }
 
 /// What came of starting a mission.
@@ -70,7 +76,7 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
     let mission_id = terms.id.unwrap_or_else(new_id);
     let timeout = [template.timeout_seconds, terms.timeout_seconds].into_iter().flatten().reduce(f64::min);
     let deadline = timeout.map(|seconds| timestamp(now + (seconds * 1e6) as i64));
-    let actor = terms.actor.clone().unwrap_or_else(db::session_user);
+    let actor = terms.actor.clone().unwrap_or_else(actor);
     let title = terms.title.as_deref().or(template.title.as_deref());
     let (forked_from, forked_step) = terms.forked.clone().unzip();
     let snapshot = terms.policy_snapshot.clone().map(Jsonb::from_value);
@@ -87,8 +93,8 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
         terms.command_id.into(),
         terms.source.as_deref().into(),
         actor.as_str().into(),
-        terms.correlation_id.as_deref().into(),
-        terms.trace_id.as_deref().into(),
+        terms.context.correlation_id.as_deref().into(),
+        terms.context.trace_id.as_deref().into(),
         snapshot.into(),
         terms.input.into(),
         terms.idempotency_key.as_deref().into(),
@@ -96,6 +102,9 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
         deadline.into(),
         timestamp(now).into(),
         terms.paused.into(),
+        terms.context.traceparent.as_deref().into(),
+        terms.finally_of.into(),
+        terms.parent_item.into(),
     ];
     // Waits for a session that is starting one with the same key.
     if db.run(&MISSION_INSERT, &args).is_empty() {
@@ -105,10 +114,11 @@ pub fn submit(db: &Db, template: &Template<'_>, value: Jsonb, terms: &Start, now
     }
     let into = Target { mission_id, depth: terms.depth, template, taken: &terms.taken, paused: terms.paused };
     let decided = insert::steps(&into, now);
-    let what = json!({"title": title, "steps": template.steps.len(), "source": terms.source,
-        "correlation_id": terms.correlation_id});
+    let what = json!({"title": title, "steps": template.steps.len(), "source": terms.source});
     finalize::tell(db, "mission.started", mission_id, what, now);
-    let mut ended = Run::new(db, mission_id, terms.depth, now).take_up(decided);
+    let (command, mission) = (terms.command_id.map(|id| id.to_string()), Some(mission_id.to_string()));
+    let context = Context { command_id: command, mission_id: mission, ..terms.context.clone() };
+    let mut ended = Run::new(db, mission_id, terms.depth, now).with_context(context).take_up(decided);
     // The mission around it, if there is one, goes through them when it has written its own rows.
     if terms.parent_step.is_none() {
         EndedSteps::settle(db, ended.drain(..), now);
@@ -125,8 +135,17 @@ fn keeps_changing(terms: &Start) -> ! {
     )
 }
 
-const OPTIONS: [&str; 8] =
-    ["title", "idempotency_key", "source", "correlation_id", "trace_id", "input", "paused", "timeout_seconds"];
+const OPTIONS: [&str; 9] = [
+    "title",
+    "idempotency_key",
+    "source",
+    "correlation_id",
+    "trace_id",
+    "traceparent",
+    "input",
+    "paused",
+    "timeout_seconds",
+];
 
 /// Reads what a caller may ask for.
 fn options(options: Reader<'_>) -> Result<Start, Refusal> {
@@ -136,13 +155,19 @@ fn options(options: Reader<'_>) -> Result<Start, Refusal> {
         title: text("title")?,
         idempotency_key: text("idempotency_key")?,
         source: text("source")?,
-        correlation_id: text("correlation_id")?,
-        trace_id: text("trace_id")?,
+        context: Context::given(|key| Ok(options.member(key)))?,
         input: options.member("input").reader().map(|input| Jsonb::from_item(input.item())),
         paused: options.member("paused").flag()?.unwrap_or(false),
         timeout_seconds: timeout.seconds(0.000_001..=315_360_000.0)?,
         ..Start::default()
     })
+}
+
+/// What the mission of a schedule may be started with: no key, which would start it once for ever, and no source.
+pub fn scheduled_options(given: Reader<'_>) -> Result<Start, Refusal> {
+    let accepted: Vec<&str> = OPTIONS.into_iter().filter(|key| !["idempotency_key", "source"].contains(key)).collect();
+    given.object(&accepted)?;
+    options(given)
 }
 
 #[pg_extern(security_definer)]
@@ -152,6 +177,7 @@ fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>
         let value = required("p_template", p_template);
         let template = check::read(rules, value).or_raise();
         let terms = json::options(p_options, &OPTIONS).and_then(options).or_raise();
+        template.check_key(terms.idempotency_key.as_deref()).or_raise();
         db::answer(|db| {
             let submitted = submit(db, &template, value, &terms, clock::now());
             started(db, &submitted, "started")
@@ -161,7 +187,7 @@ fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>
 
 /// The answer about a mission that was started, or has been before.
 pub fn started(db: &Db, submitted: &Submitted, code: &str) -> Jsonb {
-    let status = status_of(db, submitted.mission_id).map(MissionStatus::name);
+    let status = shown_status(db, submitted.mission_id);
     Jsonb::from_value(json!({
         "ok": true, "code": if submitted.duplicate { "duplicate" } else { code }, "duplicate": submitted.duplicate,
         "mission_id": submitted.mission_id.to_string(), "status": status,

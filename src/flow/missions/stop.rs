@@ -3,10 +3,10 @@
 //! No further step becomes a job, and the jobs that no worker holds are cancelled. What workers hold goes on to its end, and
 //! the last of these ends the mission. Missions inside it are stopped first, the deepest before the others.
 
-use super::counts;
-use super::ended::{EndedSteps, Ending, StepEnd};
+use super::ended::{EndedSteps, StepEnd};
 use super::finalize::{self, Mission};
 use super::lists::end_list;
+use super::{counts, step_waits};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use crate::queue::ends::settle::{ask_to_cancel, cancel_if_free};
@@ -40,24 +40,30 @@ pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
     // Before any row, as everybody who cancels a job does it: a change of limits and this call wait for each other here.
     lock_against_rule_change();
     let mut ended = EndedSteps::default();
-    let mut inner = Vec::new();
-    // The deepest come last, and are stopped first.
-    let mut next = vec![mission_id];
-    while let Some(outer) = next.pop() {
-        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push(row.only()));
-        inner.push(outer);
-    }
     let mut result = Stopped::Unknown;
-    for mission in inner.into_iter().rev() {
+    for mission in with_inner(db, mission_id) {
         let own = mission == mission_id;
         let outer = Why::Cancel { reason: Some("the mission around it was stopped"), by: "mission", mode: None };
         let (stopped, up) = one(db, mission, if own { why } else { &outer }, now);
         ended.mark_stopped(mission);
-        up.into_iter().for_each(|up| ended.add(up.step, Ending::Step(up)));
+        up.into_iter().for_each(|up| ended.add_end(up));
         result = stopped;
     }
     ended.run(db, now);
     result
+}
+
+/// A mission and the open ones inside it, each after those inside it.
+pub fn with_inner(db: &Db, mission_id: Uuid) -> Vec<Uuid> {
+    let mut all = Vec::new();
+    let mut next = vec![mission_id];
+    while let Some(outer) = next.pop() {
+        pgrx::check_for_interrupts!();
+        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push(row.only()));
+        all.push(outer);
+    }
+    all.reverse();
+    all
 }
 
 fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Option<StepEnd>) {
@@ -103,7 +109,7 @@ pub fn tell_holders(db: &Db, mission_id: Uuid, why: &str) {
     ask_to_cancel(db, held, why);
 }
 
-/// Cancels the jobs that no worker holds, without waiting for anybody. A job that another session is just claiming runs; if
+/// Cancels the jobs that no worker holds, and what waits without one, without waiting for anybody. A job that another session is just claiming runs; if
 /// that session gives it back, the engine cancels it later. True: a count has come to nothing.
 pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
     let at = timestamp(now);
@@ -116,6 +122,11 @@ pub fn take_back(db: &Db, mission_id: Uuid, why: &str, now: Micros) -> bool {
         if cancel_if_free(db, job, why, now)
             && !db.run(&STEP_CANCEL, &[step.into(), job.into(), why.into(), at.into()]).is_empty()
         {
+            *deltas.entry(shard).or_default() -= 1;
+        }
+    }
+    for (step, shard) in step_waits::take_back(db, mission_id) {
+        if !db.run(&STEP_CANCEL, &[step.into(), None::<Uuid>.into(), why.into(), at.into()]).is_empty() {
             *deltas.entry(shard).or_default() -= 1;
         }
     }

@@ -1,8 +1,19 @@
 -- name: mission_fail(mission_id uuid, step text, error text)
+UPDATE agentq.mission SET failed_step = coalesce(failed_step, $2), last_error = coalesce(last_error, nullif($3, ''), 'a step failed'),
+    updated_at = agentq.fn_clock_now()
+WHERE mission_id = $1 AND status <> 'cancelling'
+
+-- before: mission_fail(mission_id uuid, step text, error text)
 UPDATE agentq.mission SET failed_step = coalesce(failed_step, $2), last_error = coalesce(last_error, nullif($3, ''), 'a step failed')
 WHERE mission_id = $1 AND status <> 'cancelling'
 
 -- name: mission_cancel(mission_id uuid, reason text, by text, mode text)
+UPDATE agentq.mission
+SET status = 'cancelling', cancel_reason = $2, cancelled_by = $3, cancellation_mode = coalesce($4, cancellation_mode),
+    paused_at = NULL, paused_reason = NULL, paused_with = NULL, updated_at = agentq.fn_clock_now()
+WHERE mission_id = $1
+
+-- before: mission_cancel(mission_id uuid, reason text, by text, mode text)
 UPDATE agentq.mission
 SET status = 'cancelling', cancel_reason = $2, cancelled_by = $3, cancellation_mode = coalesce($4, cancellation_mode),
     paused_at = NULL, paused_reason = NULL
@@ -18,7 +29,7 @@ ORDER BY s.step_id
 SELECT s.step_id, i.item, i.job_id, s.item_count, s.shard
 FROM agentq_internal.mission_step s
 CROSS JOIN LATERAL (SELECT * FROM agentq.mission_item o WHERE o.step_id = s.step_id AND o.status = 'queued' OFFSET 0) i
-WHERE s.mission_id = $1 AND s.status = 'queued' AND s.item_count IS NOT NULL
+WHERE s.mission_id = $1 AND s.status = 'queued' AND s.item_count IS NOT NULL AND NOT coalesce(s.spec ? 'mission', false)
   AND (SELECT l.job_id FROM agentq_internal.job_lease l WHERE l.job_id = i.job_id) IS NULL
 ORDER BY s.step_id, i.item
 
@@ -37,7 +48,13 @@ SELECT c.mission_id
 FROM agentq_internal.mission_step s
 CROSS JOIN LATERAL (SELECT m.mission_id FROM agentq.mission m WHERE m.mission_id = s.child_id AND m.completed_at IS NULL OFFSET 0) c
 WHERE s.mission_id = $1 AND s.status = 'queued' AND s.child_id IS NOT NULL
-ORDER BY c.mission_id
+UNION ALL
+SELECT c.mission_id
+FROM agentq_internal.mission_step s
+CROSS JOIN LATERAL (SELECT i.job_id FROM agentq.mission_item i WHERE i.step_id = s.step_id AND i.status = 'queued' OFFSET 0) i
+CROSS JOIN LATERAL (SELECT m.mission_id FROM agentq.mission m WHERE m.mission_id = i.job_id AND m.completed_at IS NULL OFFSET 0) c
+WHERE s.mission_id = $1 AND s.status = 'queued' AND s.item_count IS NOT NULL AND s.spec ? 'mission'
+ORDER BY 1
 
 -- name: held_jobs(mission_id uuid)
 SELECT l.job_id

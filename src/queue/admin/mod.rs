@@ -9,3 +9,5 @@ mod policies;
 pub mod purge;
 mod queues;
 pub mod schedules;
+pub mod starters;
+mod wait;

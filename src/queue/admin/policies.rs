@@ -7,32 +7,14 @@ use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
 use crate::queue::rules::Rulebook;
 use agentq_core::error_class::{CLASSES, normal};
-use agentq_core::reader::{Member, Reader};
-use agentq_core::retry::LONGEST_WAIT;
-use agentq_core::{Refusal, input};
+use agentq_core::reader::Reader;
+use agentq_core::{Refusal, input, retry_policy};
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
 statements!("policies.sql": CLASS_SET, CLASS_REMOVE, POLICY_SET, POLICY_REMOVE);
 
 const SCOPES: [&str; 3] = ["default", "queue", "kind"];
-const BACKOFFS: [&str; 6] = ["doubling", "fixed", "linear", "exponential", "quartic", "list"];
-const KEYS: [&str; 10] = [
-    "max_attempts",
-    "backoff",
-    "seconds",
-    "multiplier",
-    "max_seconds",
-    "delays",
-    "jitter",
-    "retryable",
-    "non_retryable",
-    "requires_idempotency_key",
-];
-
-/// Delays and classes that one policy lists.
-const MOST_DELAYS: usize = 1_000;
-const MOST_CLASSES: usize = 1_000;
 
 /// The classes as the library knows them; the table takes its first rows from here.
 #[pg_extern(schema = "agentq_internal", immutable, parallel_safe)]
@@ -156,33 +138,10 @@ fn named<'a>(scope: Option<&'a str>, name: Option<&'a str>) -> Result<(&'a str, 
 
 /// Checks a policy, and brings the names of classes into their normal form.
 fn checked(policy: Reader<'_>) -> Result<Value, Refusal> {
-    policy.object(&KEYS)?;
+    let keys: Vec<&str> = retry_policy::KEYS.into_iter().chain(["max_attempts", "requires_idempotency_key"]).collect();
+    policy.object(&keys)?;
     policy.member("max_attempts").hint(input::ATTEMPTS_HINT).whole(input::ATTEMPTS)?;
-    let hint = "Waits are in seconds; jitter is a share from 0 to 1.";
-    for (key, range) in [
-        ("seconds", 0.0..=LONGEST_WAIT),
-        ("multiplier", 1.0..=1e6),
-        ("max_seconds", 0.0..=LONGEST_WAIT),
-        ("jitter", 0.0..=1.0),
-    ] {
-        policy.member(key).hint(hint).number(range)?;
-    }
-    policy.member("backoff").word(&BACKOFFS)?;
-    policy.member("delays").hint("Give it a list of numbers of seconds, such as [30, 120, 600].").read(|delays| {
-        delays.list("numbers", 1..=MOST_DELAYS)?.try_for_each(|delay| delay.number(0.0..=LONGEST_WAIT).map(drop))
-    })?;
     let key_wanted = policy.member("requires_idempotency_key");
     key_wanted.hint("With true, a job without an idempotency key is refused.").flag()?;
-    let mut value = policy.value()?;
-    for key in ["retryable", "non_retryable"] {
-        if let Some(names) = classes(policy.member(key))? {
-            value[key] = json!(names);
-        }
-    }
-    Ok(value)
-}
-
-fn classes(at: Member<'_>) -> Result<Option<Vec<String>>, Refusal> {
-    at.hint("Give it a list of names of error classes, such as [\"timeout\"].")
-        .read(|names| names.list("names", 0..=MOST_CLASSES)?.map(|name| name.text().map(normal)).collect())
+    retry_policy::checked(&policy)
 }

@@ -3,6 +3,7 @@
 //! To fire a slot, one transaction locks the schedule, enqueues its job and moves the schedule on to the next slot: no
 //! slot can be fired twice, and none is lost to a crash.
 
+use super::starters::{self, Slot};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::parse_id;
 use crate::db::{self, Db, statements};
@@ -59,6 +60,10 @@ fn fn_schedule_set(
 
 /// A job of a schedule keeps the rules of an enqueue. Its time and its key are the schedule's affair.
 fn check_job(job: Jsonb) {
+    let at = job.reader("p_job").or_raise();
+    if let Some(starter) = if at.is_object() { starters::of(&at).or_raise() } else { None } {
+        return (starter.check)(&at).or_raise();
+    }
     for key in ["scheduled_at", "idempotency_key"] {
         if job.has_key(key) {
             raise(
@@ -201,11 +206,23 @@ fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
     let firing = rule.due(schedule.next_fire_at, now, missed, SLOTS_AT_ONCE);
     let mut last_job = schedule.last_job_id;
     let (mut fired, mut skipped) = (0, 0);
+    let document = Jsonb::from_value(schedule.job.clone());
+    let at = document.reader("the schedule").or_raise();
+    let starter = starters::of(&at).or_raise();
+    let is_open = |id: Uuid| match &starter {
+        Some(starter) => (starter.is_open)(db, id),
+        None => db.run(&IS_UNFINISHED, &[id.into()]).only::<bool>(),
+    };
     for slot in &firing.slots {
-        let busy =
-            !schedule.overlap && last_job.is_some_and(|job| db.run(&IS_UNFINISHED, &[job.into()]).only::<bool>());
+        let busy = !schedule.overlap && last_job.is_some_and(is_open);
         if busy {
             skipped += 1;
+            continue;
+        }
+        if let Some(starter) = &starter {
+            let slot = Slot { schedule: &schedule.name, at: *slot };
+            last_job = (starter.start)(db, &at, &slot, now).or_raise().or(last_job);
+            fired += 1;
             continue;
         }
         let mut job = schedule.job.clone();

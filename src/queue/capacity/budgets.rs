@@ -157,7 +157,7 @@ fn fn_job_usage(
     p_usage: Option<Jsonb>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    answer::if_on(|_| {
+    answer::if_on(|rules| {
         let (job_id, owner) = (required("p_job_id", p_job_id), required("p_lease_owner", p_lease_owner));
         let usage = required("p_usage", p_usage).reader("p_usage").and_then(check_amounts);
         let (usage, now) = (usage.or_raise(), clock::now());
@@ -167,7 +167,7 @@ fn fn_job_usage(
             };
             count_first();
             let mut reserved = reserved_by(job_id);
-            let (mut rows, mut counted) = (Vec::new(), Vec::new());
+            let (mut rows, mut counted, mut over) = (Vec::new(), Vec::new(), Vec::new());
             for reserved in &mut reserved {
                 let unit = Counter::parse(&reserved.counter).map_or("", |counter| counter.unit).to_owned();
                 let Some(used) = usage.get(&unit).and_then(Value::as_f64).map(millionths) else { continue };
@@ -178,6 +178,8 @@ fn fn_job_usage(
                     rows.push(spend(&reserved.counter, used, job_id, now));
                 }
                 counted.push(json!({"budget": reserved.counter, "used": used as f64 / 1e6}));
+                // What this call brings counts when it commits.
+                over.extend(told_if_over(rules, &reserved.counter, used - back, now));
             }
             write(&rows);
             if !counted.is_empty() {
@@ -186,10 +188,31 @@ fn fn_job_usage(
             }
             Jsonb::from_value(json!({
                 "ok": true, "code": "counted", "job_id": job_id.to_string(), "budgets": counted,
-                "cancel_requested": held.cancel_requested,
+                "cancel_requested": held.cancel_requested, "over_budget": over,
             }))
         })
     })
+}
+
+/// The budgets under which a job is held, and of which more was used than there is. Its holder is to stop.
+pub fn exceeded(rules: &Rulebook, job_id: Uuid, now: Micros) -> Vec<Value> {
+    if rules.budgets.is_empty() {
+        return Vec::new();
+    }
+    reserved_by(job_id).iter().filter_map(|reserved| told_if_over(rules, &reserved.counter, 0, now)).collect()
+}
+
+/// The budget of a counter, if with this much more than is counted it is exceeded.
+fn told_if_over(rules: &Rulebook, counter: &str, more: i64, now: Micros) -> Option<Value> {
+    let budget = rules.budgets.counted(&Counter::parse(counter)?, now)?;
+    let used = spent_of(counter).saturating_add(more);
+    (used > budget.amount).then(|| told(counter, budget, used))
+}
+
+/// A budget of which this much was used.
+pub fn told(counter: &str, budget: &Budget, used: i64) -> Value {
+    let (amount, used) = (budget.amount as f64 / 1e6, used as f64 / 1e6);
+    json!({"budget": counter, "unit": budget.unit, "period": budget.period.name(), "amount": amount, "used": used})
 }
 
 /// What the lease of a job has reserved.

@@ -291,6 +291,7 @@ pub fn newer_limits() -> Option<Rules> {
                 max_concurrent: number(limit_rule::max_concurrent),
                 max_pending: number(limit_rule::max_pending),
                 taken_by_hand: number(limit_rule::taken_by_hand).unwrap_or_default(),
+                pending_by_hand: number(limit_rule::pending_by_hand).unwrap_or_default(),
                 rate: number(limit_rule::rate),
                 per_seconds: row.maybe_float(limit_rule::per_seconds),
                 burst: number(limit_rule::burst),

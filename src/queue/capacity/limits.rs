@@ -24,7 +24,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statements!("limits.sql": LIMIT_SET, LIMIT_MARK, LIMIT_REMOVE, LIMITLESS, LIMIT_REPORTED, REPORTS_FORGET, pub RULES_LOCK, pub BUDGETS_LOCK);
+statements!("limits.sql": LIMIT_SET, LIMIT_PRESET, LIMIT_KNOWN, LIMIT_MARK, LIMIT_REMOVE, LIMITLESS, LIMIT_REPORTED, REPORTS_FORGET, pub RULES_LOCK, pub BUDGETS_LOCK);
 
 /// Beginnings of keys that jobs have without being told.
 const RESERVED: [&str; 4] = ["queue:", "kind:", "worker_type:", "worker:"];
@@ -161,6 +161,41 @@ fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
             db.run(&REPORTS_FORGET, &[key.into()]);
         }
         db.run(&LIMIT_SET, &[key.into(), limit.into(), now.into()]).only()
+    })
+}
+
+/// Limits that suit a fleet of agents: key, most at once, most that wait, and what it is about.
+const PRESET: [(&str, i32, Option<i32>, &str); 6] = [
+    ("global", 200, Some(1000), "all jobs"),
+    ("venture:*", 10, Some(50), "each venture"),
+    ("stage:*", 20, None, "each stage"),
+    ("worker:ceo_handler:*", 5, None, "each CEO handler"),
+    ("worker:vp_handler:*", 10, None, "each VP handler"),
+    ("worker:crew_executor:*", 1, None, "each crew executor"),
+];
+
+#[pg_extern(security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn fn_limit_preset() -> Jsonb {
+    let answer = |set: Vec<&str>, kept: Vec<&str>| {
+        let code = if set.is_empty() { "unchanged" } else { "set" };
+        Jsonb::from_value(json!({"ok": true, "code": code, "rules": set.len(), "set": set, "kept": kept}))
+    };
+    let keys = || PRESET.iter().map(|(key, ..)| *key);
+    let names: Vec<String> = keys().map(str::to_owned).collect();
+    // Where all of them are there, nobody has to wait for this.
+    if db::connect(|db| db.run(&LIMIT_KNOWN, &[names.into()]).len()) == PRESET.len() {
+        return answer(Vec::new(), keys().collect());
+    }
+    change_rules(|db| {
+        let now = timestamp(clock::now());
+        let is_new = |(key, slots, pending, what): &&(&str, i32, Option<i32>, &str)| {
+            let args = [(*key).into(), (*slots).into(), (*pending).into(), (*what).into(), now.into()];
+            !db.run(&LIMIT_PRESET, &args).is_empty()
+        };
+        let (set, kept): (Vec<_>, Vec<_>) = PRESET.iter().partition(is_new);
+        let names = |rules: Vec<&(&'static str, i32, Option<i32>, &str)>| rules.iter().map(|rule| rule.0).collect();
+        answer(names(set), names(kept))
     })
 }
 

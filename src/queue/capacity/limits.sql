@@ -21,11 +21,18 @@ RETURNING jsonb_build_object('ok', true, 'code', CASE WHEN r.xmax = 0 THEN 'crea
     'per_seconds', r.per_seconds, 'burst', r.burst, 'algorithm', r.algorithm, 'weight', r.weight,
     'max_age_seconds', r.max_age_seconds, 'description', r.description)
 
--- name: limit_mark()
-UPDATE agentq_internal.job_lease l
-SET limits = ARRAY(SELECT k FROM unnest(l.limits) k UNION SELECT k FROM unnest(n.keys) k)
-FROM (
-    SELECT h.job_id, array_agg(k.key) AS keys
+-- name: limit_preset(limit_key text, max_concurrent int4, max_pending int4, description text, now timestamptz)
+INSERT INTO agentq.limit_rule (limit_key, max_concurrent, max_pending, description, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $5)
+ON CONFLICT (limit_key) DO NOTHING RETURNING true
+
+-- name: limit_known(limit_keys text[])
+SELECT limit_key FROM agentq.limit_rule WHERE limit_key = ANY ($1)
+
+-- name: limit_mark() freely
+-- Which keys have a rule is asked once for each key, and not for each lease that has it.
+WITH held AS MATERIALIZED (
+    SELECT h.job_id, h.limits, k.key
     FROM agentq_internal.job_lease h
     JOIN agentq_internal.job j ON j.job_id = h.job_id
     JOIN agentq.queue q ON q.queue_id = j.queue_id
@@ -35,8 +42,20 @@ FROM (
         UNION ALL SELECT 'kind:' || j.job_kind
         UNION ALL SELECT unnest(j.limit_keys)
     ) k
-    WHERE octet_length(k.key) <= 100 AND agentq_internal.fn_limit_rule_of(k.key) IS NOT NULL
-      AND NOT coalesce(k.key = ANY (h.limits), false)
+    WHERE octet_length(k.key) <= 100
+), patterns AS MATERIALIZED (
+    SELECT left(limit_key, -1) AS beginning FROM agentq.limit_rule WHERE limit_key LIKE '%*'
+), ruled AS MATERIALIZED (
+    SELECT k.key FROM (SELECT DISTINCT key FROM held) k
+    WHERE k.key IN (SELECT limit_key FROM agentq.limit_rule)
+       OR EXISTS (SELECT FROM patterns p WHERE starts_with(k.key, p.beginning))
+)
+UPDATE agentq_internal.job_lease l
+SET limits = ARRAY(SELECT k FROM unnest(l.limits) k UNION SELECT k FROM unnest(n.keys) k)
+FROM (
+    SELECT h.job_id, array_agg(h.key) AS keys
+    FROM held h JOIN ruled r ON r.key = h.key
+    WHERE NOT coalesce(h.key = ANY (h.limits), false)
     GROUP BY h.job_id
 ) n
 WHERE l.job_id = n.job_id

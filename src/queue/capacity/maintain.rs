@@ -1,8 +1,10 @@
 //! What the engine does for limits: writes down what has been begun under rates, adds up what was spent of budgets, and
 //! tells listeners when a rate has opened again.
 
+use super::budgets;
 use crate::base::clock::{self, Micros};
-use crate::db::{self, statements};
+use crate::db::{self, Db, statements};
+use crate::events;
 use crate::queue::counting::{board, gauges, tables};
 use crate::queue::rules::Rulebook;
 use crate::queue::waking;
@@ -33,7 +35,7 @@ pub fn maintain() -> Outcome {
     changed.iter().for_each(|(key, gauge)| tables::save_gauge(key, gauge));
     let added: i64 = db::connect(|db| {
         db.run(&FORGET_GAUGES, &[now.into()]);
-        db.run(&BUDGET_ADD_UP, &[AT_MOST.into()]).only()
+        add_up(db, &rules, now)
     });
     let before = TOLD_UNTIL.replace(now);
     if gauges::next_opening(before).is_some_and(|at| at <= now) {
@@ -45,4 +47,25 @@ pub fn maintain() -> Outcome {
         None => Next::AsUsual,
     };
     Outcome { rows: changed.len() as i64 + added, next }
+}
+
+/// Adds up what was spent, and tells of budgets of which more was used just now than there is. Returns how many rows it has
+/// added up.
+fn add_up(db: &Db, rules: &Rulebook, now: Micros) -> i64 {
+    let (mut rows, mut exceeded) = (0, Vec::new());
+    db.run(&BUDGET_ADD_UP, &[AT_MOST.into()]).each(|row| {
+        rows += row.must::<i64>("rows");
+        let (counter, used, added): (String, i64, i64) = (row.must("counter"), row.must("amount"), row.must("added"));
+        let budget = Counter::parse(&counter).and_then(|parts| Some((parts, rules.budgets.counted(&parts, now)?)));
+        if let Some((parts, budget)) = budget
+            && used > budget.amount
+            && used.saturating_sub(added) <= budget.amount
+        {
+            exceeded.push((parts.key.to_owned(), budgets::told(&counter, budget, used)));
+        }
+    });
+    for (key, what) in exceeded {
+        events::emit(db, "budget.exceeded", &key, what, now);
+    }
+    rows
 }

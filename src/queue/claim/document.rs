@@ -26,6 +26,9 @@ pub struct Lease<'a> {
     pub owner: &'a str,
     pub token: Uuid,
     pub until: Micros,
+    pub claimed_at: Micros,
+    /// How long it was made, in seconds.
+    pub seconds: i32,
 }
 
 /// The answer to a claim. `paused`: lanes that it did not read, because their queue is paused.
@@ -89,6 +92,7 @@ pub fn of_job(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) 
     let text = |column| body.maybe_bytes(column).map_or(Item::Null, Item::Text);
     let time = |column| json::moment(body.time(column));
     let (scheduled_at, created_at, until) = (time(job::scheduled_at), time(job::created_at), json::moment(lease.until));
+    let claimed_at = json::moment(lease.claimed_at);
     // Only a job that was held before, or one that is replayed, can have a checkpoint.
     let saved =
         if body.is_null(job::picked_at) && body.is_null(job::replay_of) { None } else { checkpoint(id, moment) };
@@ -111,6 +115,8 @@ pub fn of_job(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) 
         ("lease_owner", lease.owner.into()),
         ("lease_token", token.item()),
         ("lease_until", until.item()),
+        ("claimed_at", claimed_at.item()),
+        ("lease_seconds", lease.seconds.into()),
         ("payload_ref", text(job::payload_ref)),
         ("max_attempts", body.int(job::max_attempts).into()),
         ("payload_json", Item::Container(body.bytes(job::payload_json))),
@@ -118,8 +124,17 @@ pub fn of_job(body: &Scan<'_>, queue: &str, lease: &Lease<'_>, moment: &Moment) 
         ("idempotency_key", body.maybe_bytes(job::idempotency_key).map_or(id_text.item(), Item::Text)),
     ];
     members.extend(finish_by.as_ref().map(|at| ("finish_by", at.item())));
+    // What it belongs to, so that its worker can hand it on.
+    if let Some(context) = body.maybe_bytes(job::context).map(Container::new).filter(Container::is_object) {
+        let known = |key: &[u8]| CONTEXT.into_iter().find(|known| known.as_bytes() == key);
+        members.extend(context.members().filter_map(|(key, value)| Some((known(key)?, value))));
+    }
     json::object(&mut members)
 }
+
+/// What of a job's context its worker gets.
+const CONTEXT: [&str; 7] =
+    ["trace_id", "traceparent", "correlation_id", "mission_id", "command_id", "agent_run_id", "swarm_run_id"];
 
 fn checkpoint(id: Uuid, moment: &Moment) -> Option<Vec<u8>> {
     let checkpoints = Table::open(&job_checkpoint::TABLE);

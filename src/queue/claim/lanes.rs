@@ -4,7 +4,7 @@ use crate::base::clock::Micros;
 use crate::queue::rows::job_ready;
 use crate::queue::rules::Queue;
 use crate::queue::storage::Place;
-use crate::queue::storage::marks::LaneName;
+use crate::queue::storage::marks::{LaneName, Reading};
 use crate::table::{Bound, Deleted, Key, Moment, Scan, Table};
 use agentq_core::line::Line;
 use agentq_core::marks::{Mark, PRIORITIES, Position};
@@ -73,6 +73,12 @@ impl Lane {
                 Scan::begin(ready, moment, index, &equal, Some(bound))
             }
         }
+    }
+
+    /// Whether it has jobs.
+    pub fn has_any(&self, ready: &Table, moment: &Moment) -> bool {
+        let marks = Reading::of(self.name()).marks.unwrap_or_else(|| self.look(ready, moment));
+        Cursor::new(self, ready, moment, &marks, false).next().is_some()
     }
 
     /// Finds the first row of each priority, from the front of the index; one priority more than

@@ -123,7 +123,10 @@ impl Search<'_> {
             }
             Err(line) => return Fate::Waits(Place { line: Some(line), ..taken.place }),
         };
-        let lease = Lease { owner: self.request.owner, token: new_token(), until: self.lease_until(lane, picked_at) };
+        let seconds = self.request.lease_seconds.unwrap_or_else(|| self.usual_length(lane));
+        let until = picked_at + i64::from(seconds) * 1_000_000;
+        let (owner, token) = (self.request.owner, new_token());
+        let lease = Lease { owner, token, until, claimed_at: picked_at, seconds };
         let row = Row::of(&job_lease::TABLE)
             .set(job_lease::job_id, id)
             .set(job_lease::lease_token, lease.token)
@@ -150,11 +153,6 @@ impl Search<'_> {
             keys.extend(body.texts(job::limit_keys).into_iter().zip(weights.chain(std::iter::repeat(1))));
         }
         gates.pass(&Demand { worker: worker.own_keys(), keys, cost: budgets::cost_of(body) })
-    }
-
-    fn lease_until(&self, lane: &Lane, picked_at: Micros) -> Micros {
-        let seconds = self.request.lease_seconds.unwrap_or_else(|| self.usual_length(lane));
-        picked_at + i64::from(seconds) * 1_000_000
     }
 
     /// How long a lease is if the claim says nothing about it, in seconds.

@@ -10,6 +10,7 @@
 
 mod ack_and_claim;
 mod document;
+mod given;
 mod lanes;
 mod lease;
 mod options;
@@ -75,6 +76,10 @@ fn claim_batch_or_wait(
 fn claim(asked: Arguments<'_>) -> Jsonb {
     answer::if_on(|rules| {
         let request = Request::read(asked);
+        request.warn_of_unknown_type(rules);
+        if let Some(job_id) = request.job_id {
+            return given::claim(&request, rules, job_id);
+        }
         let (paused, open) = by_pause(request.lanes(rules).or_raise());
         if request.wait_us == 0 && open.is_empty() {
             return document::answer(&request, &Outcome::default(), &paused);

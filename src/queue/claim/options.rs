@@ -2,6 +2,7 @@
 
 use super::lanes::Lane;
 use super::wait;
+use crate::base::ids::parse_id;
 use crate::error::{OrRaise, required};
 use crate::json::{self, Jsonb};
 use crate::queue::capabilities::capabilities;
@@ -10,11 +11,14 @@ use crate::queue::rules::Rulebook;
 use crate::server::has_fixed_snapshot;
 use agentq_core::reader::Reader;
 use agentq_core::{Refusal, input};
+use pgrx::Uuid;
 use pgrx::datum::Interval;
+use pgrx::prelude::*;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The keys of p_options.
-const OPTIONS: [&str; 5] = ["queues", "kinds", "worker_type", "capabilities", "acks"];
+const OPTIONS: [&str; 6] = ["queues", "kinds", "worker_type", "capabilities", "acks", "job_id"];
 /// A list in the options has at most this many names.
 const MOST_NAMES: usize = 100;
 const LONGEST_WORKER_TYPE: usize = 60;
@@ -47,6 +51,8 @@ pub struct Request<'a> {
     pub worker_type: Option<String>,
     /// What the worker can do; None: as its heartbeat has announced.
     pub capabilities: Option<Vec<String>>,
+    /// The one job that it wants; None: the best one.
+    pub job_id: Option<Uuid>,
 }
 
 impl<'a> Request<'a> {
@@ -85,6 +91,7 @@ impl<'a> Request<'a> {
             kinds: vec![None],
             worker_type: None,
             capabilities: None,
+            job_id: None,
         }
     }
 
@@ -112,7 +119,35 @@ impl<'a> Request<'a> {
         }
         self.worker_type = options.member("worker_type").name(LONGEST_WORKER_TYPE)?.map(str::to_owned);
         self.capabilities = options.member("capabilities").read(capabilities)?;
+        let job_id = options.member("job_id").hint("Use the id that fn_job_enqueue returned.");
+        self.job_id = job_id.parsed("a uuid", parse_id)?;
+        let elsewhere = ["queues", "kinds"].iter().any(|key| options.member(key).is_there());
+        if self.job_id.is_some() && (self.is_batch || kind.is_some() || elsewhere) {
+            return Err(Refusal::new(
+                "p_options.job_id names one job, and kinds, queues or a number of jobs were given as well",
+                "Claim it with fn_job_claim(owner, p_options => '{\"job_id\": \"…\"}') alone.",
+            ));
+        }
         Ok(())
+    }
+
+    /// Warns, once in a session, of a type of worker that no rule is about, where there are rules for others: the worker would
+    /// pass its limit.
+    pub fn warn_of_unknown_type(&self, rules: &Rulebook) {
+        thread_local!(static WARNED: RefCell<String> = const { RefCell::new(String::new()) });
+        let Some(worker_type) = &self.worker_type else { return };
+        if rules.limits.is_empty() || WARNED.with_borrow(|warned| warned == worker_type) {
+            return;
+        }
+        if rules.limits.misses_worker_type(worker_type) {
+            WARNED.set(worker_type.clone());
+            ereport!(
+                WARNING,
+                PgSqlErrorCode::ERRCODE_WARNING,
+                format!("no limit is about the worker_type \"{}\"", agentq_core::error::shown(worker_type)),
+                "There are limits for workers of other types. Mend the type, or set a limit for worker_type:<type> or worker:<type>:*."
+            );
+        }
     }
 
     /// The lanes that the claim reads: every named kind, or any, in every named queue.

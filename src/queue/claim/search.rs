@@ -32,8 +32,10 @@ const PROMOTE_AT_MOST: i64 = 1_000;
 /// put aside.
 const MOST_ROUNDS: usize = 100;
 const MOST_ROUNDS_LINGERING: usize = 16;
-/// An answer names at most this many lines without capacity.
+/// An answer names at most this many lines without capacity, and a claim looks into at most this many for jobs that it
+/// asks for.
 const NAMED_AT_MOST: usize = 10;
+const ASKED_AT_MOST: usize = 100;
 
 /// What came of a search.
 #[derive(Default)]
@@ -57,6 +59,10 @@ pub struct Search<'a> {
     /// Ready jobs that its transaction's snapshot does not show, each with whether it has a key.
     pub unseen: Vec<(Place, bool)>,
     pub limited_by: BTreeSet<String>,
+    /// Lanes that a gate closed as a whole in the last round, each with the name of that gate.
+    closed: Vec<(Lane, String)>,
+    /// The names of lines that let no job through in the last round.
+    full: Vec<String>,
 }
 
 /// What one reading of lanes came to.
@@ -97,8 +103,8 @@ impl Ground<'_, '_> {
 
 impl<'a> Search<'a> {
     pub fn new(request: &'a Request<'a>, lanes: Vec<Lane>, default_lease: i32, lingers: bool) -> Search<'a> {
-        let (unseen, limited_by) = (Vec::new(), BTreeSet::new());
-        Search { request, lanes, now: clock::now(), default_lease, lingers, unseen, limited_by }
+        let (unseen, limited_by, closed, full) = Default::default();
+        Search { request, lanes, now: clock::now(), default_lease, lingers, unseen, limited_by, closed, full }
     }
 
     pub fn run(self) -> Outcome {
@@ -133,9 +139,39 @@ impl<'a> Search<'a> {
             moved = true;
             round = self.round(&refused, true);
         }
+        if round.claimed.is_empty() {
+            self.name_what_was_met();
+        }
         // It leaves them to claims that see them.
         std::mem::take(&mut self.unseen).iter().for_each(|(place, keyed)| place.enter_unseen(*keyed, self.now));
         Outcome { claimed: round.claimed, moved, limited_by: self.limited_by }
+    }
+
+    /// Whether the worker has these capabilities.
+    pub fn can_do(&self, required: &[String]) -> bool {
+        required.is_empty() || {
+            let has =
+                self.request.capabilities.clone().unwrap_or_else(|| turns::announced(self.request.owner, self.now));
+            required.iter().all(|one| has.contains(one))
+        }
+    }
+
+    /// Leases one job that was taken for this claim, if it passes its gates.
+    pub fn lease_given(mut self, lane: Lane, taken: Taken) -> Outcome {
+        let leases = Table::open(&job_lease::TABLE);
+        let rulebook = Rulebook::current();
+        let (newer_limits, newer_budgets) = (gates::newer_limits(), gates::newer_budgets());
+        let limits = newer_limits.as_ref().unwrap_or(&rulebook.limits);
+        let budgets = newer_budgets.as_ref().unwrap_or(&rulebook.budgets);
+        let refused = Refused::default();
+        let has_gates = !limits.is_empty() || !budgets.is_empty();
+        let gates = has_gates.then(|| Gates::open(&leases, limits, budgets, &refused, self.now));
+        let mut ground = Ground { leases: &leases, gates, room: 1, full: false };
+        let moment = Moment::latest();
+        let round = self.lease(&mut ground, std::slice::from_ref(&lane), vec![(0, taken)], &moment);
+        drop(ground);
+        std::mem::take(&mut self.unseen).iter().for_each(|(place, keyed)| place.enter_unseen(*keyed, self.now));
+        Outcome { claimed: round.claimed, moved: round.put_aside, limited_by: self.limited_by }
     }
 
     fn due(&self) -> Due {
@@ -198,19 +234,51 @@ impl<'a> Search<'a> {
     fn open_lanes(&mut self, gates: &Gates<'_>) -> (Vec<Lane>, Vec<String>, usize) {
         let worker = self.request.worker();
         let mut open = Vec::with_capacity(self.lanes.len());
+        self.closed.clear();
         for lane in &self.lanes {
             match gates.closed(&worker.wide_keys(&lane.queue.queue, lane.kind.as_deref())) {
-                Some(key) => drop(self.limited_by.insert(key)),
+                Some(key) => self.closed.push((lane.clone(), key)),
                 None => open.push(lane.clone()),
             }
         }
         let room = gates.room(&worker.own_keys());
         let (mut free, full) = gates.waited_for();
-        self.limited_by.extend(full.into_iter().take(NAMED_AT_MOST));
+        self.full = full;
         // Claims begin with different lines, so that none is passed over for ever.
         let turn = self.now as usize % free.len().max(1);
         free.rotate_left(turn);
         (open, free, self.request.limit.min(room.unwrap_or(usize::MAX)))
+    }
+
+    /// Notes the limits and budgets that kept this claim from jobs. A gate that is closed, or a line that is full, counts
+    /// only if there are jobs behind it that the claim asks for.
+    fn name_what_was_met(&mut self) {
+        if self.closed.is_empty() && self.full.is_empty() {
+            return;
+        }
+        let (ready, in_line) = (Table::open(&job_ready::TABLE), Table::open(&job_line::TABLE));
+        let moment = Moment::now();
+        let has_any = |lane: &Lane| lane.has_any(if lane.line.is_some() { &in_line } else { &ready }, &moment);
+        let rulebook = Rulebook::current();
+        let leases = Table::open(&job_lease::TABLE).id();
+        let (capabilities, owner) = (self.request.capabilities.as_deref(), self.request.owner);
+        let turns = Turns { leases, rules: &rulebook.limits, capabilities, owner, now: self.now };
+        for (lane, key) in std::mem::take(&mut self.closed) {
+            let fair = || turns.first_part(std::slice::from_ref(&lane), usize::MAX);
+            if !self.limited_by.contains(&key)
+                && (has_any(&lane) || fair().is_some_and(|part| part.lanes.iter().any(&has_any)))
+            {
+                self.limited_by.insert(key);
+            }
+        }
+        for name in std::mem::take(&mut self.full).into_iter().take(ASKED_AT_MOST) {
+            if self.limited_by.len() >= NAMED_AT_MOST {
+                break;
+            }
+            if Lane::in_lines(&self.lanes, std::slice::from_ref(&name)).iter().any(&has_any) {
+                self.limited_by.insert(name);
+            }
+        }
     }
 
     /// Reads a part of a round from the marks; in full if there are none, or if this transaction has put rows in that

@@ -178,7 +178,7 @@ fn ranks(queue: i32, turns: &[LineTurn], without_key: (u64, u64)) -> Vec<(Group,
 thread_local!(static ANNOUNCED: RefCell<(String, Micros, Vec<String>)> = RefCell::default());
 
 /// The capabilities that a worker has announced with its heartbeat.
-fn announced(owner: &str, now: Micros) -> Vec<String> {
+pub fn announced(owner: &str, now: Micros) -> Vec<String> {
     ANNOUNCED.with_borrow_mut(|(name, at, capabilities)| {
         if name != owner || !(*at..*at + BELIEVED_US).contains(&now) {
             let row = db::connect(|db| db.run(&CAPABILITIES, &[owner.into()]).maybe_only::<Vec<String>>());

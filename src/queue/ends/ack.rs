@@ -1,21 +1,23 @@
 //! Acks: the lease goes, the job is done. Fenced by owner and token.
 
-use super::hooks;
+use super::{hooks, telling};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::{self, parse_id};
 use crate::base::settings::PAYLOAD_MAX_BYTES;
 use crate::db;
 use crate::error::{OrRaise, required, run_again};
 use crate::json::{self, Jsonb};
-use crate::queue::answer::Lost;
+use crate::queue::answer::{Lost, LostLease};
 use crate::queue::capacity::{budgets, limits};
 use crate::queue::counting::count_first;
 use crate::queue::rows::{job, job_done, job_key, job_lease};
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::order;
+use crate::queue::waking::ends;
 use crate::queue::{answer, batch_list};
 use crate::server::has_fixed_snapshot;
 use crate::table::{self, Deleted, Key, Moment, Row, Scan, Table};
+use agentq_core::context::Context;
 use agentq_core::jsonb::{Container, Item};
 use agentq_core::reader::Reader;
 use agentq_core::{Refusal, payload};
@@ -117,7 +119,7 @@ const EXAMPLE: &str = "[\"<job id>\", {\"job_id\": \"â€¦\", \"lease_token\": \"â
 fn report(owner: &str, acks: &[Ack], ended: &[bool]) -> Jsonb {
     let why_not = |ack: &Ack| match db::connect(|db| answer::why_lost(db, ack.job_id, Some(owner), ack.token)) {
         None => "unknown_job",
-        Some((Lost::OwnEnd, _)) => "already_finished",
+        Some(LostLease { lost: Lost::OwnEnd, .. }) => "already_finished",
         Some(_) => "lease_lost",
     };
     let each = acks.iter().zip(ended).map(|(ack, ended)| {
@@ -196,11 +198,12 @@ impl<'a> Acking<'a> {
     /// it.
     fn end_all(&self, acks: &[Ack]) -> Vec<bool> {
         let ended = self.end_each(acks);
-        let held = ended.iter().map(Option::is_some).collect();
+        let held: Vec<bool> = ended.iter().map(Option::is_some).collect();
         let rows: Vec<Row> = ended.into_iter().flatten().collect();
         if !rows.is_empty() {
             self.done.insert_all(&rows);
         }
+        acks.iter().zip(&held).filter(|(_, held)| **held).for_each(|(ack, _)| ends::note(ack.job_id));
         budgets::write(&self.spent.take());
         order::advance_all(self.heads.take(), self.now);
         hooks::tell(self.told.take(), self.now);
@@ -265,7 +268,8 @@ impl<'a> Acking<'a> {
         if lease.bool(job_lease::keyed) {
             let (head, on_end) = free_key(ack.job_id, moment);
             self.heads.borrow_mut().extend(head);
-            self.told.borrow_mut().extend(on_end.map(|hook| (hook, hooks::Ended::well(ack.job_id, ack.result))));
+            let told = |(hook, context)| (hook, hooks::Ended::well(ack.job_id, ack.result, context));
+            self.told.borrow_mut().extend(on_end.map(told));
         }
         LeaseEnd::Now(self.done(lease, ack))
     }
@@ -278,6 +282,10 @@ impl<'a> Acking<'a> {
             .set(job_done::finished_at, timestamp(self.now))
             .set(job_done::picked_at, timestamp(lease.time(job_lease::picked_at)))
             .set(job_done::lease_owner, self.owner);
+        let row = match lease.maybe_bytes(job_lease::run) {
+            Some(run) => row.set(job_done::run, Jsonb::from_container(run)),
+            None => row,
+        };
         match ack.result {
             Some(result) => row.set(job_done::result, result),
             None => row,
@@ -285,9 +293,14 @@ impl<'a> Acking<'a> {
     }
 }
 
+/// The head of an ordering key that has ended: its queue, the key and itself.
+type Head = (i32, String, Uuid);
+/// The hook that is to be told of the end of a job, and what the job belongs to.
+type Told = (String, Context);
+
 /// Frees the job's idempotency key. Returns its queue, ordering key and id, if it has such a key, and the hook that is
-/// to be told of its end, if any.
-fn free_key(job_id: Uuid, moment: &Moment) -> (Option<(i32, String, Uuid)>, Option<String>) {
+/// to be told of its end, if any, with what the job belongs to.
+fn free_key(job_id: Uuid, moment: &Moment) -> (Option<Head>, Option<Told>) {
     let jobs = Table::open(&job::TABLE);
     let mut body = Scan::by_id(&jobs, moment, c"job_pkey", job_id);
     if !body.next() {
@@ -303,5 +316,5 @@ fn free_key(job_id: Uuid, moment: &Moment) -> (Option<(i32, String, Uuid)>, Opti
     }
     let text = |column| body.maybe_bytes(column).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let head = text(job::ordering_key).map(|key| (body.int(job::queue_id), key, job_id));
-    (head, text(job::on_end))
+    (head, text(job::on_end).map(|hook| (hook, telling::kept(&body))))
 }

@@ -8,14 +8,14 @@
 use super::fail;
 use super::settle::{self, Ending};
 use crate::base::clock::{Micros, timestamp};
-use crate::db::{self, Db, statements};
+use crate::db::{self, Db, Rows, statements};
 use crate::json::Jsonb;
-use crate::queue::storage::{LockedLease, Place};
+use crate::queue::storage::{LockedLease, Place, lock_against_rule_change, place};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::Value;
 
-statements!("dormant.sql": WAITS_FOR, WAKE, ASLEEP, NAPPED);
+statements!("dormant.sql": WAITS_FOR, WAKE, ASLEEP, NAPPED, SUSPEND, IS_ASLEEP, RELEASE);
 
 /// Without end: until somebody wakes it.
 pub const FOR_EVER: Micros = Micros::MAX;
@@ -51,9 +51,41 @@ pub fn wake(db: &Db, job_id: Uuid, now: Micros) -> Woken {
     if row.is_empty() {
         return if db.run(&ASLEEP, &[job_id.into()]).is_empty() { Woken::Awake } else { Woken::Busy };
     }
-    let place = Place::from_row(&row);
+    rise(db, &row, now);
+    Woken::Yes
+}
+
+/// Puts a job that was taken from the sleeping ones where its schedule says.
+fn rise(db: &Db, row: &Rows, now: Micros) {
+    let place = Place::from_row(row);
     let slept_until = row.must::<TimestampWithTimeZone>("slept_until").into_inner();
     Place { scheduled_at: slept_until, ..place.clone() }.left_waiting();
     place.enter(db, now);
-    Woken::Yes
+}
+
+/// Keeps a job that nobody holds from running until `release`, unless it sleeps already or somebody else has it. `why` names
+/// the gate that it waits at. It keeps its attempts, and the time at which it would have run.
+pub fn suspend(db: &Db, job_id: Uuid, why: Value, now: Micros) {
+    lock_against_rule_change();
+    if !db.run(&IS_ASLEEP, &[job_id.into()]).is_empty() {
+        return;
+    }
+    let place = if settle::lock_free(db, job_id) {
+        place::take_resting(db, job_id)
+    } else {
+        place::take_from_line(job_id, false)
+    };
+    if let Some(place) = place {
+        db.run(&SUSPEND, &[job_id.into(), timestamp(FOR_EVER).into(), Jsonb::from_value(why).into()]);
+        Place { scheduled_at: FOR_EVER, line: None, ..place }.enter(db, now);
+    }
+}
+
+/// Lets a job run again that waits at this gate.
+pub fn release(db: &Db, job_id: Uuid, gate: &str, now: Micros) {
+    lock_against_rule_change();
+    let row = db.run(&RELEASE, &[job_id.into(), gate.into()]);
+    if !row.is_empty() {
+        rise(db, &row, now);
+    }
 }

@@ -3,6 +3,8 @@
 
 use super::reap::Facts;
 use super::settle::{self, Ending, Seized};
+use super::tries;
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, check_moment, timestamp};
 use crate::base::ids;
 use crate::base::text::shorten;
@@ -50,10 +52,25 @@ fn with_held(
     })
 }
 
+/// As the schema of the version before declares it.
+#[pg_extern(sql = false)]
+#[allow(clippy::too_many_arguments, reason = "the signature is public")]
+fn fail_with_verdict(
+    p_job_id: Option<Uuid>,
+    p_lease_owner: Option<&str>,
+    p_error: Option<&str>,
+    p_error_class: Option<&str>,
+    p_lease_token: Option<Uuid>,
+    p_retry_after: Option<pgrx::datum::Interval>,
+    p_verdict: Option<&str>,
+) -> Jsonb {
+    fail_with_detail(p_job_id, p_lease_owner, p_error, p_error_class, p_lease_token, p_retry_after, p_verdict, None)
+}
+
 #[pg_extern(name = "fn_job_fail_or_retry", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::too_many_arguments, reason = "the signature is public")]
-fn fail_with_verdict(
+fn fail_with_detail(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
     p_error: Option<&str>,
@@ -61,12 +78,14 @@ fn fail_with_verdict(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_retry_after: default!(Option<pgrx::datum::Interval>, "NULL"),
     p_verdict: default!(Option<&str>, "'fail'"),
+    p_error_detail: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
     let verdict = input::one_of("p_verdict", p_verdict.unwrap_or("fail"), &VERDICTS).or_raise();
     let retry_after = p_retry_after.map(|after| check_wait(&after).or_raise());
     let failed = Failed {
         error: p_error.unwrap_or_default(),
         class: p_error_class.map(|c| input::name("p_error_class", c, input::LONGEST_NAME).or_raise()),
+        detail: p_error_detail.filter(|detail| !detail.trim().is_empty()).map(shorten),
         retry_after,
         verdict: match verdict {
             "cancel" => Verdict::Cancel,
@@ -101,13 +120,15 @@ fn check_wait(wait: &pgrx::datum::Interval) -> Result<f64, Refusal> {
 pub struct Failed<'a> {
     pub error: &'a str,
     pub class: Option<&'a str>,
+    /// A stack, or what else is to be known of it.
+    pub detail: Option<&'a str>,
     pub retry_after: Option<f64>,
     pub verdict: Verdict,
 }
 
 impl<'a> Failed<'a> {
     pub fn with(error: &'a str, class: Option<&'a str>) -> Self {
-        Failed { error, class, retry_after: None, verdict: Verdict::Fail }
+        Failed { error, class, detail: None, retry_after: None, verdict: Verdict::Fail }
     }
 }
 
@@ -119,8 +140,14 @@ pub fn fail(job_id: Uuid, owner: &str, token: Option<Uuid>, failed: &Failed<'_>)
         let class = rules.policies.class(failed.class);
         // A class that the worker has not named stays without a name.
         let named = failed.class.map(|_| class.name.as_str());
-        let ending =
-            Ending { outcome: "failed", error: Some(error), error_class: named, costs: 1, ..Ending::default() };
+        let ending = Ending {
+            outcome: "failed",
+            error: Some(error),
+            error_class: named,
+            error_detail: failed.detail,
+            costs: 1,
+            ..Ending::default()
+        };
         let failure = Failure {
             failures: attempts,
             max_attempts: held.max_attempts,
@@ -136,7 +163,7 @@ pub fn fail(job_id: Uuid, owner: &str, token: Option<Uuid>, failed: &Failed<'_>)
             more["error_class"] = json!(class.name);
             more["known_class"] = json!(class.known);
         }
-        let mut after = retry::after(&failure, &rules.retry_policy(held.place.queue_id, &held.place.job_kind));
+        let mut after = retry::after(&failure, &tries::policy_of(rules, &held.place));
         // The server's own worker was taken down: as bad as a lease that expired.
         if class.name == WORKER_DIED
             && matches!(after, After::Retry(_))
@@ -250,13 +277,27 @@ fn fn_job_cancel(p_job_id: Option<Uuid>, p_reason: default!(Option<&str>, "NULL"
     })
 }
 
-#[pg_extern(security_definer)]
+/// As the schema of the version before declares it.
+#[pg_extern(sql = false)]
+fn fn_job_move_to_dead_letter(p_job_id: Option<Uuid>, p_final_error: Option<&str>, p_moved_by: Option<&str>) -> Jsonb {
+    move_with_reason(p_job_id, p_final_error, p_moved_by, Some("manual"))
+}
+
+/// Why a person gives a job up.
+const REASONS: [&str; 2] = ["manual", "poison"];
+
+#[pg_extern(name = "fn_job_move_to_dead_letter", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn fn_job_move_to_dead_letter(
+fn move_with_reason(
     p_job_id: Option<Uuid>,
     p_final_error: Option<&str>,
     p_moved_by: default!(Option<&str>, "NULL"),
+    p_letter_reason: default!(Option<&str>, "'manual'"),
 ) -> Jsonb {
+    let reason = match input::one_of("p_letter_reason", p_letter_reason.unwrap_or("manual"), &REASONS).or_raise() {
+        "poison" => Reason::Poison,
+        _ => Reason::Manual,
+    };
     answer::if_on(|_| {
         let job_id = required("p_job_id", p_job_id);
         let error = required("p_final_error", p_final_error);
@@ -268,9 +309,14 @@ fn fn_job_move_to_dead_letter(
             if let Seized::Finished(state) = settle::seize(db, job_id) {
                 answer::already_finished(job_id, &state)
             } else {
-                let by = moved_by.map_or_else(db::session_user, str::to_owned);
-                let letter = settle::bury(db, job_id, &ending, Reason::Manual, &by, now);
-                state_answer("dead_letter", "dead_letter", job_id, json!({"dead_letter_id": letter.to_string()}))
+                let by = moved_by.map_or_else(actor, str::to_owned);
+                let letter = settle::bury(db, job_id, &ending, reason, &by, now);
+                state_answer(
+                    "dead_letter",
+                    "dead_letter",
+                    job_id,
+                    json!({"dead_letter_id": letter.to_string(), "reason": reason.name()}),
+                )
             }
         })
     })

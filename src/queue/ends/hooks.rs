@@ -7,12 +7,14 @@
 //! A hook locks rows of its own room. One call that ends several jobs tells of all of them together, at its end, so that
 //! the hook can lock in an order that is the same for all.
 
+use super::telling;
 use crate::base::clock::{self, Micros};
 use crate::db::{self, Db};
 use crate::json::Jsonb;
 use crate::queue::rows::job;
 use crate::server::has_fixed_snapshot;
 use crate::table::{Moment, Scan, Table};
+use agentq_core::context::Context;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -27,11 +29,13 @@ pub struct Ended {
     pub state: String,
     pub result: Option<Jsonb>,
     pub error: Option<String>,
+    /// What its row has of what it belongs to.
+    pub context: Context,
 }
 
 impl Ended {
-    pub fn well(job_id: Uuid, result: Option<Jsonb>) -> Ended {
-        Ended { job_id, about: String::new(), state: "succeeded".to_owned(), result, error: None }
+    pub fn well(job_id: Uuid, result: Option<Jsonb>, context: Context) -> Ended {
+        Ended { job_id, about: String::new(), state: "succeeded".to_owned(), result, error: None, context }
     }
 }
 
@@ -40,7 +44,10 @@ const HOOK_WAIT: &std::ffi::CStr = c"100ms";
 
 pub type Hook = fn(&Db, &[Ended], Micros);
 
-static HOOKS: Mutex<Vec<(&'static str, Hook)>> = Mutex::new(Vec::new());
+/// A hook, and whether the run of a job that names it is a mission.
+type Registered = (&'static str, Hook, bool);
+
+static HOOKS: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// How many calls that tell together are under way, one inside the other.
@@ -50,9 +57,29 @@ thread_local! {
 
 /// Makes a hook known. Called when the library is loaded.
 pub fn register(name: &'static str, hook: Hook) {
+    add((name, hook, false));
+}
+
+/// Makes a hook known of jobs that are part of a mission: their run is its id.
+pub fn register_for_missions(name: &'static str, hook: Hook) {
+    add((name, hook, true));
+}
+
+fn add(hook: Registered) {
     if let Ok(mut hooks) = HOOKS.lock() {
-        hooks.push((name, hook));
+        hooks.push(hook);
     }
+}
+
+/// The hook of a job, as its row names it.
+fn find(on_end: &str) -> Option<Registered> {
+    let name = on_end.split_once(':').map_or(on_end, |(name, _)| name);
+    HOOKS.lock().ok().and_then(|hooks| hooks.iter().find(|(known, ..)| *known == name).copied())
+}
+
+/// Whether the run of a job with this hook is a mission.
+pub fn run_is_mission(on_end: &str) -> bool {
+    find(on_end).is_some_and(|(.., is_mission)| is_mission)
 }
 
 /// Tells the hooks of jobs that have finished. Each job comes with the hook to tell and what to tell it about.
@@ -69,10 +96,8 @@ pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
         by_hook.entry(name.to_owned()).or_default().push(Ended { about: about.to_owned(), ..ended });
     }
     for (name, ended) in by_hook {
-        let hook =
-            HOOKS.lock().ok().and_then(|hooks| hooks.iter().find(|(known, _)| *known == name).map(|(_, hook)| *hook));
-        match hook {
-            Some(hook) => db::connect(|db| hook(db, &ended, now)),
+        match find(&name) {
+            Some((_, hook, _)) => db::connect(|db| hook(db, &ended, now)),
             None => warning!(
                 "job {} names \"{name}\" as the hook to tell of its end, but there is no such hook",
                 ended[0].job_id
@@ -81,12 +106,12 @@ pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
     }
 }
 
-/// Who is to be told of the end of a job.
-fn of(job_id: Uuid) -> Option<String> {
+/// Who is to be told of the end of a job, and what it belongs to.
+fn of(job_id: Uuid) -> Option<(String, Context)> {
     let (jobs, moment) = (Table::open(&job::TABLE), Moment::latest());
     let mut body = Scan::by_id(&jobs, &moment, c"job_pkey", job_id);
     let on_end = if body.next() { body.maybe_bytes(job::on_end) } else { None };
-    on_end.map(|name| String::from_utf8_lossy(name).into_owned())
+    on_end.map(|name| (String::from_utf8_lossy(name).into_owned(), telling::kept(&body)))
 }
 
 /// Runs `work` in a subtransaction. There it tells hooks of what `work` ends, apart from what the calls around it have
@@ -122,9 +147,9 @@ pub fn end_apart<R>(job_id: Uuid, end: impl FnOnce() -> R) -> Option<R> {
 
 /// Tells whoever wants to know that this job has finished.
 pub fn finished(job_id: Uuid, state: &str, error: Option<&str>, now: Micros) {
-    if let Some(on_end) = of(job_id) {
+    if let Some((on_end, context)) = of(job_id) {
         let (state, error) = (state.to_owned(), error.map(str::to_owned));
-        tell(vec![(on_end, Ended { job_id, about: String::new(), state, result: None, error })], now);
+        tell(vec![(on_end, Ended { job_id, about: String::new(), state, result: None, error, context })], now);
     }
 }
 

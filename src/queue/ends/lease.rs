@@ -2,31 +2,45 @@
 //! token: anyone else is told `lease_lost`, and nothing changes.
 
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::signal::check_signal;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use crate::queue::answer;
+use crate::queue::capacity::budgets;
 use crate::queue::rules::Rulebook;
 use crate::queue::settings::CHECKPOINT_MAX_BYTES;
 use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
+use serde_json::json;
 
 statements!("lease.sql": START, EXTEND, KEEP, LEASE_OF, CHECKPOINT);
 
-#[pg_extern(security_definer)]
+/// As the schema of the version before declares it.
+#[pg_extern(sql = false)]
+fn fn_job_start(p_job_id: Option<Uuid>, p_lease_owner: Option<&str>, p_lease_token: Option<Uuid>) -> Jsonb {
+    start_run(p_job_id, p_lease_owner, p_lease_token, None, None)
+}
+
+#[pg_extern(name = "fn_job_start", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn fn_job_start(
+fn start_run(
     p_job_id: Option<Uuid>,
     p_lease_owner: Option<&str>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
+    p_run_id: default!(Option<&str>, "NULL"),
+    p_meta: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
-    answer::if_on(|_| {
+    answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);
+        let run_id = p_run_id.map(|run| input::name("p_run_id", run, input::LONGEST_KEY).or_raise());
+        p_meta.into_iter().for_each(|meta| check_signal("p_meta", meta, rules.payload_max_bytes).or_raise());
         let now = timestamp(clock::now());
         db::answer(|db| {
-            let row = db.run(&START, &[job_id.into(), owner.into(), p_lease_token.into(), now.into()]);
+            let args = [job_id.into(), owner.into(), p_lease_token.into(), now.into(), run_id.into(), p_meta.into()];
+            let row = db.run(&START, &args);
             if row.is_empty() { answer::lease_lost(db, job_id, Some(owner), p_lease_token) } else { row.only() }
         })
     })
@@ -61,11 +75,12 @@ fn fn_job_heartbeat(
             if row.is_empty() {
                 return answer::lease_lost(db, job_id, Some(owner), p_lease_token);
             }
-            let answer = row.only();
+            let answer: Jsonb = row.only();
             if let Some(checkpoint) = p_checkpoint {
                 save_checkpoint(db, job_id, checkpoint, at);
             }
-            answer
+            let over = budgets::exceeded(rules, job_id, at);
+            if over.is_empty() { answer } else { answer.with("over_budget", Jsonb::from_value(json!(over))) }
         })
     })
 }

@@ -13,3 +13,5 @@ pub mod lease;
 pub mod reap;
 pub mod reconcile;
 pub mod settle;
+pub mod telling;
+mod tries;

@@ -6,11 +6,10 @@
 //! often when that costs much: an index would cost every claim and every heartbeat more than this.
 
 use super::settle::{self, Ending};
-use super::{again, hooks};
+use super::{again, hooks, telling, tries};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, Db, statements};
-use crate::events;
 use crate::queue::rows::job_lease;
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::marks::{LaneName, Reading};
@@ -23,7 +22,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
-statements!("reap.sql": REAP_STALE, REAP_STALLED, REAP_FACTS, PARK, REAP);
+statements!("reap.sql": REAP_STALE, REAP_STALLED, REAP_FACTS, PARK, REAP, REAP_UNMOVED);
 
 /// A claim that commits at once recovers at most this many jobs at a time.
 pub const AT_MOST: i64 = 16;
@@ -94,6 +93,22 @@ fn recover_stalled(db: &Db, jobs: Vec<Uuid>, now: Micros, limit: usize) -> usize
         recovered += usize::from(recover(db, held, error_class::STALLED, &error, now));
     }
     recovered
+}
+
+/// Takes jobs back that name this hook and whose holders have made no progress for so many seconds. Returns how many.
+pub fn without_progress(hook: &str, seconds: i64, now: Micros, limit: i64) -> usize {
+    hooks::skipping(|| {
+        db::connect(|db| {
+            lock_against_rule_change();
+            let since = now - seconds * 1_000_000;
+            let mut held = Vec::new();
+            db.run(&REAP_UNMOVED, &[hook.into(), timestamp(since).into(), limit.into()])
+                .each(|row| held.push(LockedLease::from_row(row)));
+            held.retain(|held| again::last_progress(db, held.place.job_id).is_none_or(|at| at <= since));
+            let error = |held: &LockedLease| format!("stalled: {} made no progress for {seconds} s", held.lease_owner);
+            held.iter().filter(|held| recover(db, held, error_class::STALLED, &error(held), now)).count()
+        })
+    })
 }
 
 /// What a look at the leases found.
@@ -183,8 +198,19 @@ fn recover_stale(db: &Db, threshold_seconds: i32, now: Micros, limit: i64) -> us
     recovered
 }
 
-/// False: the job would end, and someone is putting another behind it; it is left for the next time.
+/// Takes a job back from a holder that fell silent, and tells of it. False: the job would end, and someone is putting
+/// another behind it; it is left for the next time.
 fn recover(db: &Db, held: &LockedLease, class: &str, error: &str, now: Micros) -> bool {
+    let is_over = take_back(db, held, class, error, now);
+    if is_over {
+        let what = serde_json::json!({"job_kind": held.place.job_kind, "lease_owner": held.lease_owner,
+            "attempts": held.attempts + 1, "max_attempts": held.max_attempts, "error_class": class, "error": error});
+        telling::of_job(db, "job.lease_expired", held.place.job_id, what, now);
+    }
+    is_over
+}
+
+fn take_back(db: &Db, held: &LockedLease, class: &str, error: &str, now: Micros) -> bool {
     let rules = Rulebook::current();
     let ending = Ending {
         outcome: "lease_expired",
@@ -212,7 +238,7 @@ fn recover(db: &Db, held: &LockedLease, class: &str, error: &str, now: Micros) -
         retry_after: Some(0.0),
         chance: 0.0,
     };
-    let mut after = retry::after(&failure, &rules.retry_policy(held.place.queue_id, &held.place.job_kind));
+    let mut after = retry::after(&failure, &tries::policy_of(&rules, &held.place));
     if retry::is_poisonous(facts.silent_before + 1, rules.max_crashes) && !held.cancel_requested {
         after = After::DeadLetter(Reason::Poison);
     }
@@ -257,5 +283,5 @@ fn park(db: &Db, held: &LockedLease, ending: &Ending<'_>, now: Micros) {
 
 fn tell_unknown(db: &Db, held: &LockedLease, error: &str, now: Micros) {
     let what = serde_json::json!({"job_kind": held.place.job_kind, "lease_owner": held.lease_owner, "error": error});
-    events::emit(db, "job.outcome_unknown", &held.place.job_id.to_string(), what, now);
+    telling::of_job(db, "job.outcome_unknown", held.place.job_id, what, now);
 }

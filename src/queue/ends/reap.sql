@@ -51,3 +51,15 @@ WHERE l.job_id = ANY ($1) AND l.lease_until <= $2
 ORDER BY l.lease_until
 LIMIT $3
 FOR UPDATE OF l SKIP LOCKED
+
+-- name: reap_unmoved(hook text, since timestamptz, most int8)
+SELECT j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at, l.lease_owner::text,
+       j.attempts::integer, j.max_attempts::integer,
+       l.cancel_reason IS NOT NULL AS cancel_requested,
+       CASE WHEN l.started_at IS NULL THEN 'leased' ELSE 'in_progress' END AS state
+FROM agentq_internal.job_lease l
+JOIN agentq_internal.job j ON j.job_id = l.job_id
+WHERE starts_with(j.on_end, $1 || ':') AND greatest(l.picked_at, l.started_at) <= $2
+ORDER BY l.job_id
+LIMIT $3
+FOR UPDATE OF l SKIP LOCKED

@@ -2,11 +2,12 @@
 //! happen twice, until somebody who has looked says what became of them.
 
 use super::settle::{self, Ending};
+use super::{telling, tries};
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required, unknown_job};
-use crate::events;
 use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
@@ -35,7 +36,7 @@ fn fn_job_reconcile(
         let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
         let note = p_note.map(shorten);
         let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
-        let by = by.map_or_else(db::session_user, str::to_owned);
+        let by = by.map_or_else(actor, str::to_owned);
         let now = clock::now();
         db::answer(|db| {
             let Some(parked) = Parked::lock(db, job_id, now) else {
@@ -46,7 +47,7 @@ fn fn_job_reconcile(
                 }));
             };
             let what = json!({"verdict": verdict, "note": note, "by": by});
-            events::emit(db, "job.reconciled", &job_id.to_string(), what, now);
+            telling::of_job(db, "job.reconciled", job_id, what, now);
             let state = parked.end(db, rules, verdict, note, &by, now);
             Jsonb::from_value(json!({
                 "ok": true, "code": "reconciled", "verdict": verdict, "job_id": job_id.to_string(), "state": state,
@@ -126,6 +127,6 @@ impl Parked {
             retry_after: None,
             chance: 0.5,
         };
-        retry::after(&failure, &rules.retry_policy(self.place.queue_id, &self.place.job_kind))
+        retry::after(&failure, &tries::policy_of(rules, &self.place))
     }
 }

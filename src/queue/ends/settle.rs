@@ -3,18 +3,19 @@
 //! Every way in which a held job stops being held, other than an ack, goes through here: failure,
 //! release, snooze, expiry, cancellation, dead letter.
 
-use super::{again, hooks};
+use super::{again, hooks, telling};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
-use crate::events;
 use crate::queue::answer;
 use crate::queue::capacity::limits;
 use crate::queue::storage::{LockedLease, Place, lock_against_rule_change, order, place};
+use crate::queue::waking::ends;
 use crate::server::has_fixed_snapshot;
 use agentq_core::line::Line;
 use agentq_core::replay::From;
 use agentq_core::retry::Reason;
 use pgrx::Uuid;
+use serde_json::json;
 
 statements!("settle.sql": REST, FINISH, LOCK_FREE, LETTER_DETAILS, DEAD_LETTER, CANCEL_HELD_ALL);
 
@@ -24,6 +25,8 @@ pub struct Ending<'a> {
     pub outcome: &'a str,
     pub error: Option<&'a str>,
     pub error_class: Option<&'a str>,
+    /// What else is to be known of the error, such as a stack.
+    pub error_detail: Option<&'a str>,
     /// 1 if it counts as an attempt without success.
     pub costs: i32,
     /// Why a job that nobody holds is cancelled; the reason for a held one is in its lease.
@@ -44,6 +47,7 @@ pub fn rest(db: &Db, held: &LockedLease, ending: &Ending<'_>, state: &str, sched
             ending.costs.into(),
             timestamp(scheduled_at).into(),
             state.into(),
+            ending.error_detail.into(),
         ],
     );
     Place { scheduled_at, ..held.place.clone() }.enter(db, now);
@@ -96,9 +100,11 @@ fn finish_untold(db: &Db, job_id: Uuid, state: &str, ending: &Ending<'_>, now: M
             ending.error.into(),
             ending.costs.into(),
             ending.cancel_reason.into(),
+            ending.error_detail.into(),
         ],
     );
     order::finished(db, job_id, now);
+    ends::note(job_id);
 }
 
 /// Ends a job in the dead letters and returns the id of its letter.
@@ -118,11 +124,15 @@ pub fn write_letter(db: &Db, job_id: Uuid, ending: &Ending<'_>, reason: Reason, 
     let args = [letter.into(), reason.name().into(), ending.error_class.into(), unsafe_steps.into()];
     let details = db.run(&LETTER_DETAILS, &args);
     let pgrx::JsonB(details) = details.only();
-    let subject = job_id.to_string();
+    let tell = |kind: &str, severity: &str| {
+        let mut what = details.clone();
+        what["severity"] = json!(severity);
+        telling::of_job(db, kind, job_id, what, now);
+    };
     if reason == Reason::Poison {
-        events::emit(db, "job.poisoned", &subject, details.clone(), now);
+        tell("job.poisoned", "critical");
     }
-    events::emit(db, "job.dead_lettered", &subject, details, now);
+    tell("job.dead_lettered", "error");
     letter
 }
 

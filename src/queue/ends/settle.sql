@@ -1,11 +1,30 @@
 -- name: rest(job_id uuid, outcome text, now timestamptz, error_class text, error text, costs int4,
---   scheduled_at timestamptz, state text)
+--   scheduled_at timestamptz, state text, error_detail text)
+WITH gone AS (
+    DELETE FROM agentq_internal.job_lease WHERE job_id = $1
+    RETURNING job_id, lease_token, picked_at, lease_owner, run
+), logged AS (
+    INSERT INTO agentq_internal.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner, error_class, error, error_detail,
+        run)
+    SELECT job_id, lease_token, picked_at, $3, $2, lease_owner, $4, $5, $9, run FROM gone
+)
+UPDATE agentq_internal.job j
+SET attempts = j.attempts + $6,
+    last_error = coalesce($5, j.last_error),
+    picked_at = gone.picked_at,
+    scheduled_at = $7,
+    resting_state = $8
+FROM gone
+WHERE j.job_id = gone.job_id
+
+-- before: rest(job_id uuid, outcome text, now timestamptz, error_class text, error text, costs int4,
+--   scheduled_at timestamptz, state text, error_detail text)
 WITH gone AS (
     DELETE FROM agentq_internal.job_lease WHERE job_id = $1
     RETURNING job_id, lease_token, picked_at, lease_owner
 ), logged AS (
     INSERT INTO agentq_internal.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner, error_class, error)
-    SELECT job_id, lease_token, picked_at, $3, $2, lease_owner, $4, $5 FROM gone
+    SELECT job_id, lease_token, picked_at, $3, $2, lease_owner, $4, $5 FROM gone WHERE num_nulls($9) >= 0
 )
 UPDATE agentq_internal.job j
 SET attempts = j.attempts + $6,
@@ -17,7 +36,32 @@ FROM gone
 WHERE j.job_id = gone.job_id
 
 -- name: finish(job_id uuid, state text, outcome text, now timestamptz, error_class text, error text, costs int4,
---   cancel_reason text)
+--   cancel_reason text, error_detail text)
+WITH gone AS (
+    DELETE FROM agentq_internal.job_lease WHERE job_id = $1
+    RETURNING job_id, lease_token, picked_at, lease_owner, cancel_reason, run
+), logged AS (
+    INSERT INTO agentq_internal.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner, error_class, error, error_detail,
+        run)
+    SELECT job_id, lease_token, picked_at, $4, $3, lease_owner, $5,
+           CASE WHEN $3 = 'cancelled' THEN nullif(cancel_reason, '') ELSE $6 END, $9, run
+    FROM gone
+), ended AS (
+    INSERT INTO agentq_internal.job_done (job_id, finished_at, picked_at, state, cancel_reason)
+    SELECT j.job_id, $4, coalesce(g.picked_at, j.picked_at), $2,
+           CASE WHEN $2 = 'cancelled' THEN coalesce(nullif(g.cancel_reason, ''), $8) END
+    FROM agentq_internal.job j LEFT JOIN gone g ON g.job_id = j.job_id
+    WHERE j.job_id = $1
+), freed AS (
+    DELETE FROM agentq_internal.job_key k USING agentq_internal.job j
+    WHERE j.job_id = $1 AND k.idempotency_key = j.idempotency_key AND k.job_id = j.job_id
+)
+UPDATE agentq_internal.job j
+SET attempts = j.attempts + $7, last_error = coalesce($6, j.last_error)
+WHERE j.job_id = $1
+
+-- before: finish(job_id uuid, state text, outcome text, now timestamptz, error_class text, error text, costs int4,
+--   cancel_reason text, error_detail text)
 WITH gone AS (
     DELETE FROM agentq_internal.job_lease WHERE job_id = $1
     RETURNING job_id, lease_token, picked_at, lease_owner, cancel_reason
@@ -25,7 +69,7 @@ WITH gone AS (
     INSERT INTO agentq_internal.job_attempt_log (job_id, lease_token, began_at, ended_at, outcome, lease_owner, error_class, error)
     SELECT job_id, lease_token, picked_at, $4, $3, lease_owner, $5,
            CASE WHEN $3 = 'cancelled' THEN nullif(cancel_reason, '') ELSE $6 END
-    FROM gone
+    FROM gone WHERE num_nulls($9) >= 0
 ), ended AS (
     INSERT INTO agentq_internal.job_done (job_id, finished_at, picked_at, state, cancel_reason)
     SELECT j.job_id, $4, coalesce(g.picked_at, j.picked_at), $2,
@@ -64,13 +108,15 @@ SET reason = $2, error_class = $3,
     error_history = coalesce((
         SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('attempt', a.attempt_no, 'owner', a.lease_owner,
             'began_at', a.began_at, 'ended_at', a.ended_at, 'outcome', a.outcome,
-            'error_class', a.error_class, 'error', left(a.error, 2000))) ORDER BY a.attempt_no)
+            'error_class', a.error_class, 'error', left(a.error, 2000),
+            'error_detail', left(to_jsonb(a)->>'error_detail', 2000))) ORDER BY a.attempt_no)
         FROM agentq.job_attempt a WHERE a.job_id = d.job_id), '[]'),
     settings = jsonb_strip_nulls(jsonb_build_object('priority', j.priority, 'max_attempts', j.max_attempts,
         'external_effects', j.external_effects, 'limit_keys', CASE WHEN j.limit_weights IS NULL THEN to_jsonb(j.limit_keys)
             ELSE (SELECT jsonb_object_agg(u.key, u.weight) FROM unnest(j.limit_keys, j.limit_weights) AS u (key, weight)) END,
         'ordering_key', j.ordering_key, 'cost', j.cost, 'fairness_key', j.fairness_key, 'requires', j.requires, 'replay_count', j.replay_count,
-        'stall_seconds', to_jsonb(j)->'stall_seconds', 'unsafe_steps', to_jsonb($4), 'made_at', coalesce((SELECT first.settings->>'made_at' FROM agentq.job_dead_letter first WHERE first.job_id = j.replay_of),
+        'stall_seconds', to_jsonb(j)->'stall_seconds', 'retry', to_jsonb(j)->'retry', 'trace_id', to_jsonb(j)->'context'->'trace_id',
+        'traceparent', to_jsonb(j)->'context'->'traceparent', 'correlation_id', to_jsonb(j)->'context'->'correlation_id', 'unsafe_steps', to_jsonb($4), 'made_at', coalesce((SELECT first.settings->>'made_at' FROM agentq.job_dead_letter first WHERE first.job_id = j.replay_of),
             j.created_at::text)))
 FROM agentq_internal.job j
 WHERE d.dead_letter_id = $1 AND j.job_id = d.job_id

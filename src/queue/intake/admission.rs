@@ -14,6 +14,7 @@ use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use crate::queue::capacity::budgets;
 use crate::queue::capacity::limits::Worker;
+use crate::queue::counting::{asking, count_first, tables};
 use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
 use agentq_core::admission::{self, Verdict};
@@ -157,7 +158,8 @@ impl Admission {
                 return Err(defer);
             }
             if let Some(most) = rule.max_pending {
-                self.too_many(&key, i64::from(most), now).map_or(Ok(()), Err)?;
+                let most = i64::from(most) - i64::from(rule.pending_by_hand);
+                self.too_many(&key, most.max(0), now).map_or(Ok(()), Err)?;
                 bounded.push(key);
             }
         }
@@ -219,7 +221,9 @@ fn fn_admission_check(p_job: Option<Jsonb>) -> Jsonb {
     let job = job_spec::read(&rules, new_id(), job.container().item()).or_raise();
     if !rules.substrate_enabled {
         let reason = format!("the gate {} is closed", SUBSTRATE_ENABLED);
-        return Jsonb::from_value(json!({"ok": true, "code": "checked", "verdict": "refuse", "reason": reason}));
+        return Jsonb::from_value(
+            json!({"ok": true, "code": "checked", "verdict": "refuse", "admitted": false, "reason": reason}),
+        );
     }
     let (verdict, reason, retry_after) = match Admission::default().look(&rules, &job).err().unwrap_or(Verdict::Accept)
     {
@@ -227,6 +231,34 @@ fn fn_admission_check(p_job: Option<Jsonb>) -> Jsonb {
         Verdict::Defer { reason, retry_after } => ("defer", Some(reason), Some(retry_after)),
         Verdict::Refuse { reason } => ("refuse", Some(reason), None),
     };
-    Jsonb::from_value(json!({"ok": true, "code": "checked", "verdict": verdict, "reason": reason,
-        "retry_after_seconds": retry_after, "paused": job.queue.paused}))
+    let (slots, admitted) = (slots(&rules, &job), verdict == "accept");
+    let tightest = slots.iter().min_by_key(|(_, active, allowed)| allowed - active);
+    let waits = job.queue.paused || tightest.is_some_and(|(_, active, allowed)| active >= allowed);
+    let each = slots.iter().map(|(key, active, allowed)| json!({"key": key, "active": active, "allowed": allowed}));
+    Jsonb::from_value(json!({"ok": true, "code": "checked", "verdict": verdict, "admitted": admitted, "reason": reason,
+        "retry_after_seconds": retry_after, "paused": job.queue.paused,
+        "will": admitted.then_some(if waits { "wait" } else { "run" }), "active": tightest.map(|(_, active, _)| active),
+        "allowed": tightest.map(|(.., allowed)| allowed), "limits": each.collect::<Vec<_>>()}))
+}
+
+/// Of each key of a job under a limit: how many are held, and how many may be.
+fn slots(rules: &Rulebook, job: &NewJob<'_>) -> Vec<(String, i64, i64)> {
+    let nobody = Worker { owner: "", worker_type: None };
+    let mut keys = nobody.wide_keys(&job.queue.queue, Some(job.kind));
+    keys.extend(job.options.limit_keys.iter().cloned());
+    let of = |key: String| rules.limits.slots(&key).map(|allowed| (key, i64::from(allowed)));
+    let limited: Vec<(String, i64)> = keys.into_iter().filter_map(of).collect();
+    if limited.is_empty() {
+        return Vec::new();
+    }
+    let counted = if count_first() { None } else { Some(tables::count()) };
+    let active = |key: &str| match &counted {
+        None => asking::counted(key).0,
+        Some(counts) => counts.iter().find(|count| count.key == key).map_or(0, |count| count.active),
+    };
+    let with_active = |(key, allowed): (String, i64)| {
+        let active = active(&key);
+        (key, active, allowed)
+    };
+    limited.into_iter().map(with_active).collect()
 }

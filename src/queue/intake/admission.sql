@@ -1,5 +1,12 @@
 -- name: pending(key text, most int8) freely
 -- Counts no further than `most` in each place: nobody needs to know more.
+SELECT agentq_internal.fn_limit_pending($1, $2) AS waiting,
+       coalesce((SELECT (sum(m.finished) / nullif(sum(m.seconds), 0))::double precision
+                 FROM (SELECT sum(finished) AS finished, max(period_seconds) AS seconds FROM agentq.metric
+                       WHERE taken_at > agentq.fn_clock_now() - interval '5 minutes' GROUP BY taken_at) m), 0) AS per_second
+
+-- before: pending(key text, most int8) freely
+-- Counts no further than `most` in each place: nobody needs to know more.
 SELECT coalesce(CASE
            WHEN $1 = 'global' THEN (SELECT count(*) FROM (SELECT FROM agentq_internal.job_ready LIMIT $2) p)
                + (SELECT count(*) FROM (SELECT FROM agentq_internal.job_waiting LIMIT $2) p)

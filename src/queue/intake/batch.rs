@@ -7,6 +7,7 @@ use super::admission::Admission;
 use super::enqueue::as_id;
 use super::new_job::{self, NewJob};
 use super::{admission, job_spec};
+use crate::base::actor::actor;
 use crate::base::clock;
 use crate::base::ids::{self, new_id, new_ids};
 use crate::db::{self, Db, statements};
@@ -149,7 +150,7 @@ pub fn settle(read: Vec<Result<NewJob<'_>, TurnedAway>>) -> Vec<Fate> {
         });
     }
     if !accepted.is_empty() {
-        new_job::write(&accepted, now, &db::session_user());
+        new_job::write(&accepted, now, &actor());
     }
     fates
 }

@@ -8,6 +8,7 @@ use super::admission::Admission;
 use super::job_options::{self, JobOptions};
 use super::new_job::{self, NewJob};
 use super::unique::Unique;
+use crate::base::actor;
 use crate::base::clock::{self, Micros, check_moment};
 use crate::base::ids::{self, new_id, parse_id};
 use crate::base::signal::check_signal;
@@ -104,7 +105,7 @@ fn fn_job_enqueue(
         {
             return earlier;
         }
-        new_job::write(&[job], now, &db::session_user());
+        new_job::write(&[job], now, &actor::actor());
         Jsonb::from_container(&json::object(&mut [
             ("ok", true.into()),
             ("code", "enqueued".into()),

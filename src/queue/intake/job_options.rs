@@ -9,15 +9,17 @@ use crate::queue::rows::job;
 use crate::queue::rules::{Queue, Rulebook};
 use crate::table::Row;
 use agentq_core::Refusal;
+use agentq_core::context::Context;
 use agentq_core::input;
 use agentq_core::line::{self, Line};
 use agentq_core::reader::Member;
+use agentq_core::retry_policy;
 use pgrx::Uuid;
 use serde_json::{Map, Value};
 
 const LONGEST_ORDERING_KEY: usize = 90;
 
-pub const KEYS: [&str; 9] = [
+pub const KEYS: [&str; 13] = [
     "start_by",
     "finish_by",
     "external_effects",
@@ -27,6 +29,10 @@ pub const KEYS: [&str; 9] = [
     "fairness_key",
     "requires",
     "stall_seconds",
+    "retry",
+    "trace_id",
+    "traceparent",
+    "correlation_id",
 ];
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,6 +54,10 @@ pub struct JobOptions {
     pub requires: Vec<String>,
     /// A holder that makes no progress for this long loses the job.
     pub stall_seconds: Option<i32>,
+    /// How it is tried again, where that is not what its kind or its queue say.
+    pub retry: Option<Value>,
+    /// What it belongs to. Callers give its trace and its correlation.
+    pub context: Context,
     /// Who in the extension is told when it has finished, and what about. Not for callers.
     pub on_end: Option<String>,
 }
@@ -80,6 +90,8 @@ impl JobOptions {
             cost: get("cost")?.read(budgets::check_amounts)?,
             requires: get("requires")?.read(required_capabilities)?.unwrap_or_default(),
             stall_seconds: get("stall_seconds")?.whole(input::STALLS)?,
+            retry: get("retry")?.read(|retry| retry_policy::of_one(&retry, &[]))?.flatten(),
+            context: Context::given(&get)?,
             fairness_key,
             on_end: None,
         })
@@ -140,6 +152,12 @@ impl JobOptions {
         if let Some(seconds) = self.stall_seconds {
             row = row.set(job::stall_seconds, seconds);
         }
+        if let Some(policy) = &self.retry {
+            row = row.set(job::retry, Jsonb::from_value(policy.clone()));
+        }
+        if !self.context.is_empty() {
+            row = row.set(job::context, kept(&self.context));
+        }
         if let Some(hook) = &self.on_end {
             row = row.set(job::on_end, hook.as_str());
         }
@@ -150,6 +168,11 @@ impl JobOptions {
     pub fn fair_line(&self, queue_id: i32) -> Option<Line> {
         Line::fair(queue_id, &self.requires, self.fairness_key.as_deref())
     }
+}
+
+/// A context as its row has it. It is small: each of its members has a bound.
+fn kept(context: &Context) -> Jsonb {
+    Jsonb::from_container(&context.to_jsonb().unwrap_or_default())
 }
 
 /// Refuses a job without a key where the policy wants one.

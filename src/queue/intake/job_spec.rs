@@ -14,7 +14,7 @@ use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use std::rc::Rc;
 
-pub const JOB_KEYS: [&str; 21] = [
+pub const JOB_KEYS: [&str; 25] = [
     "job_kind",
     "idempotency_key",
     "actor",
@@ -36,6 +36,10 @@ pub const JOB_KEYS: [&str; 21] = [
     "fairness_key",
     "requires",
     "stall_seconds",
+    "retry",
+    "trace_id",
+    "traceparent",
+    "correlation_id",
 ];
 
 /// What a job was given, by key: read once, since most jobs have few of the keys that there are.

@@ -1,14 +1,15 @@
 //! What people do with dead letters: look into them, try them again, and throw them away.
 
 use super::{filter, letter_end, replay};
+use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, moment_before, timestamp};
 use crate::base::ids::{self, new_ids};
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
-use crate::events;
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::ends::again;
+use crate::queue::ends::telling;
 use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::intake::new_job::NewJob;
@@ -62,7 +63,7 @@ pub fn triage(
     let by = by.map(|by| input::name("p_triaged_by", by, input::LONGEST_NAME).or_raise());
     let now = timestamp(clock::now());
     db::answer(|db| {
-        let by = by.map_or_else(db::session_user, str::to_owned);
+        let by = by.map_or_else(actor, str::to_owned);
         let row = db.run(&TRIAGE, &[letter.into(), status.into(), note.into(), by.into(), now.into()]);
         if row.is_empty() {
             unknown_letter(letter)
@@ -285,11 +286,11 @@ fn mark(db: &Db, letters: &[Letter], plans: &[Option<Plan>], fates: &[Fate], now
                 again::hand_over(db, letter.job_id, *job, plan, now);
             }
             let what = json!({"dead_letter_id": letter.id.to_string(), "replay_of": letter.job_id.to_string()});
-            events::emit(db, "job.redriven", &job.to_string(), what, now);
+            telling::of_job(db, "job.redriven", *job, what, now);
         }
     }
     if !ids.is_empty() {
-        db.run(&REDRIVEN, &[ids.into(), jobs.into(), timestamp(now).into(), db::session_user().into()]);
+        db.run(&REDRIVEN, &[ids.into(), jobs.into(), timestamp(now).into(), actor().into()]);
     }
 }
 

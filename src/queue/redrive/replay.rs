@@ -2,14 +2,15 @@
 //! step, which the checkpoint names or the job has begun.
 
 use super::letter_end;
+use crate::base::actor::actor;
 use crate::base::clock::{self, timestamp};
 use crate::base::ids;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required, unknown_job};
-use crate::events;
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::ends::again;
+use crate::queue::ends::telling;
 use crate::queue::intake::batch::{self, Fate};
 use crate::queue::intake::job_spec;
 use crate::queue::rules::Rulebook;
@@ -91,8 +92,8 @@ fn replay(db: &Db, rules: &Rulebook, job_id: Uuid, from: &From<'_>, options: &Op
     let now = clock::now();
     let wanted = options.require_approval || rules.flag(REPLAY_NEEDS_APPROVAL);
     if wanted && replays > 0 && options.approved_by.is_none() {
-        let what = json!({"from": from.name(), "replays": replays, "requested_by": db::session_user()});
-        events::emit(db, "job.replay_requested", &job_id.to_string(), what, now);
+        let what = json!({"from": from.name(), "replays": replays, "requested_by": actor()});
+        telling::of_job(db, "job.replay_requested", job_id, what, now);
         return Jsonb::from_value(json!({
             "ok": false, "code": "approval_required", "job_id": job_id.to_string(), "replays": replays,
             "message": "the job was replayed before, so another replay needs an approval",
@@ -112,7 +113,7 @@ fn replay(db: &Db, rules: &Rulebook, job_id: Uuid, from: &From<'_>, options: &Op
         db.run(&REPLAYED, &[job_id.into(), id.into(), (replays + 1).into(), timestamp(now).into()]);
         let what = json!({"replay_of": job_id.to_string(), "from": from.name(), "replays": replays + 1,
             "approved_by": options.approved_by});
-        events::emit(db, "job.replayed", &id.to_string(), what, now);
+        telling::of_job(db, "job.replayed", id, what, now);
     }
     Jsonb::from_value(json!({
         "ok": true, "code": code, "job_id": id.to_string(), "replay_of": job_id.to_string(),

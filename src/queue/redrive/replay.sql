@@ -12,7 +12,8 @@ SELECT jsonb_strip_nulls(jsonb_build_object('job_kind', j.job_kind, 'idempotency
            'external_effects', j.external_effects, 'limit_keys', CASE WHEN j.limit_weights IS NULL THEN to_jsonb(j.limit_keys)
             ELSE (SELECT jsonb_object_agg(u.key, u.weight) FROM unnest(j.limit_keys, j.limit_weights) AS u (key, weight)) END,
         'ordering_key', j.ordering_key, 'cost', j.cost, 'fairness_key', j.fairness_key, 'requires', j.requires,
-        'stall_seconds', to_jsonb(j)->'stall_seconds'))
+        'stall_seconds', to_jsonb(j)->'stall_seconds', 'retry', to_jsonb(j)->'retry', 'trace_id', to_jsonb(j)->'context'->'trace_id',
+        'traceparent', to_jsonb(j)->'context'->'traceparent', 'correlation_id', to_jsonb(j)->'context'->'correlation_id'))
        || jsonb_build_object('payload_json', j.payload_json) AS document,
        v.state, coalesce(j.replay_count, 0) AS replays
 FROM agentq_internal.job j

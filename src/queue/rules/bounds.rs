@@ -12,6 +12,8 @@ pub struct LimitRow {
     pub max_concurrent: Option<u32>,
     pub max_pending: Option<u32>,
     pub taken_by_hand: u32,
+    #[serde(default)]
+    pub pending_by_hand: u32,
     pub rate: Option<u32>,
     pub per_seconds: Option<f64>,
     pub burst: Option<u32>,
@@ -28,8 +30,10 @@ impl LimitRow {
             burst: self.burst.unwrap_or(amount),
             is_window: self.algorithm.as_deref() == Some("sliding_window"),
         });
-        let LimitRow { limit_key, max_concurrent, max_pending, taken_by_hand, weight, max_age_seconds, .. } = self;
-        (limit_key, Rule { max_concurrent, max_pending, max_age_seconds, taken_by_hand, rate, weight })
+        let LimitRow { limit_key, max_concurrent, max_pending, taken_by_hand, pending_by_hand, .. } = self;
+        let (weight, max_age_seconds) = (self.weight, self.max_age_seconds);
+        let rule = Rule { max_concurrent, max_pending, max_age_seconds, taken_by_hand, pending_by_hand, rate, weight };
+        (limit_key, rule)
     }
 }
 

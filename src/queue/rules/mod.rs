@@ -6,7 +6,7 @@ mod policies;
 mod queues;
 
 pub use bounds::{BudgetRow, LimitRow};
-pub use policies::Policies;
+pub use policies::{Policies, PolicyRow};
 pub use queues::Queue;
 
 use super::settings as keys;
@@ -94,10 +94,10 @@ impl Rulebook {
         self.queues.find(name)
     }
 
-    /// What follows a failure of a job of this kind and queue.
-    pub fn retry_policy(&self, queue_id: i32, kind: &str) -> Policy {
+    /// What follows a failure of a job of this kind and queue, which may have a policy of its own.
+    pub fn retry_policy(&self, own: Option<&PolicyRow>, queue_id: i32, kind: &str) -> Policy {
         let queue = self.queues.by_id(queue_id).map_or("", |queue| queue.queue.as_str());
-        self.policies.policy(queue, kind, self.backoff_base_sec)
+        self.policies.policy(own, queue, kind, self.backoff_base_sec)
     }
 
     /// How many attempts a job gets that names none.

@@ -31,6 +31,7 @@ pub struct ClassRow {
 }
 
 #[derive(Clone, Default, Deserialize)]
+#[serde(default)]
 pub struct PolicyRow {
     scope: String,
     name: String,
@@ -75,9 +76,9 @@ impl Policies {
         known.unwrap_or(Class { name, retryable: true, known: false })
     }
 
-    /// What holds for a job: the first that says something, from the narrowest on.
-    fn first<'a, T>(&'a self, queue: &str, kind: &str, says: impl Fn(&'a PolicyRow) -> Option<T>) -> Option<T> {
-        [self.by_kind.get(kind), self.by_queue.get(queue), self.default.as_ref()].into_iter().flatten().find_map(says)
+    /// What holds for jobs of a kind in a queue, from the narrowest on.
+    fn rows(&self, queue: &str, kind: &str) -> impl Iterator<Item = &PolicyRow> {
+        [self.by_kind.get(kind), self.by_queue.get(queue), self.default.as_ref()].into_iter().flatten()
     }
 
     /// Attempts of a job that names none, as far as its kind or its queue have a policy.
@@ -91,7 +92,7 @@ impl Policies {
     }
 
     pub fn requires_key(&self, queue: &str, kind: &str) -> bool {
-        self.first(queue, kind, |row| row.requires_idempotency_key).unwrap_or(false)
+        self.rows(queue, kind).find_map(|row| row.requires_idempotency_key).unwrap_or(false)
     }
 
     /// Whether a policy, as it is or with this changed, would have a list of waits without any.
@@ -112,29 +113,35 @@ impl Policies {
         backoff == Some("list") && !delays
     }
 
-    fn backoff(&self, queue: &str, kind: &str, base_seconds: i64) -> Backoff {
-        let shape = match self.first(queue, kind, |row| row.backoff.as_deref()) {
-            Some("fixed") => Shape::Fixed,
-            Some("linear") => Shape::Linear,
-            Some("exponential") => Shape::Exponential(self.first(queue, kind, |row| row.multiplier).unwrap_or(2.0)),
-            Some("quartic") => Shape::Quartic,
-            Some("list") => Shape::List(self.first(queue, kind, |row| row.delays.clone()).unwrap_or_default()),
-            _ => Shape::Doubling,
-        };
-        Backoff {
-            shape,
-            seconds: self.first(queue, kind, |row| row.seconds).unwrap_or(base_seconds as f64),
-            cap: self.first(queue, kind, |row| row.max_seconds),
-            jitter: self.first(queue, kind, |row| row.jitter).unwrap_or_default(),
-        }
-    }
-
-    pub fn policy(&self, queue: &str, kind: &str, base_seconds: i64) -> Policy {
+    /// What follows a failure of a job: the first that says something, from the job itself on.
+    pub fn policy(&self, own: Option<&PolicyRow>, queue: &str, kind: &str, base_seconds: i64) -> Policy {
+        let rows: Vec<&PolicyRow> = own.into_iter().chain(self.rows(queue, kind)).collect();
         let named = |classes: &Vec<String>| classes.iter().map(|name| self.class(Some(name)).name).collect();
         Policy {
-            backoff: self.backoff(queue, kind, base_seconds),
-            retryable: self.first(queue, kind, |row| row.retryable.as_ref()).map(named),
-            non_retryable: self.first(queue, kind, |row| row.non_retryable.as_ref()).map(named).unwrap_or_default(),
+            backoff: backoff(&rows, base_seconds),
+            retryable: first(&rows, |row| row.retryable.as_ref()).map(named),
+            non_retryable: first(&rows, |row| row.non_retryable.as_ref()).map(named).unwrap_or_default(),
         }
+    }
+}
+
+fn first<'a, T>(rows: &[&'a PolicyRow], says: impl Fn(&'a PolicyRow) -> Option<T>) -> Option<T> {
+    rows.iter().copied().find_map(says)
+}
+
+fn backoff(rows: &[&PolicyRow], base_seconds: i64) -> Backoff {
+    let shape = match first(rows, |row| row.backoff.as_deref()) {
+        Some("fixed") => Shape::Fixed,
+        Some("linear") => Shape::Linear,
+        Some("exponential") => Shape::Exponential(first(rows, |row| row.multiplier).unwrap_or(2.0)),
+        Some("quartic") => Shape::Quartic,
+        Some("list") => Shape::List(first(rows, |row| row.delays.clone()).unwrap_or_default()),
+        _ => Shape::Doubling,
+    };
+    Backoff {
+        shape,
+        seconds: first(rows, |row| row.seconds).unwrap_or(base_seconds as f64),
+        cap: first(rows, |row| row.max_seconds),
+        jitter: first(rows, |row| row.jitter).unwrap_or_default(),
     }
 }

@@ -1,5 +1,6 @@
 //! Who is woken when there is work: claims that wait inside the server, and listeners outside it.
 
+pub mod ends;
 pub mod listeners;
 pub mod notices;
 pub mod waiters;

@@ -28,10 +28,12 @@ struct Waiter {
     tags: [u64; LANES],
     woken: bool,
     turn: u64,
+    /// Whether it waits for the end of something, and not for a job to claim.
+    for_end: bool,
 }
 
 const NOBODY: Waiter =
-    Waiter { process: Process::NONE, database: 0, lanes: 0, tags: [0; LANES], woken: false, turn: 0 };
+    Waiter { process: Process::NONE, database: 0, lanes: 0, tags: [0; LANES], woken: false, turn: 0, for_end: false };
 
 #[derive(Clone, Copy)]
 struct WaitList {
@@ -41,6 +43,8 @@ struct WaitList {
 
 // SAFETY: the names are agentq's own.
 static WAIT_LIST: PgLwLock<AssertPGRXSharedMemory<WaitList>> = unsafe { PgLwLock::new(c"agentq_waiters") };
+/// How many of them wait for the end of something.
+static FOR_ENDS: PgAtomic<AtomicU32> = unsafe { PgAtomic::new(c"agentq_waiting_for_ends") };
 /// How many there are, so that a commit need not look when there is none.
 static COUNT: PgAtomic<AtomicU32> = unsafe { PgAtomic::new(c"agentq_waiting") };
 
@@ -52,6 +56,7 @@ pub fn init() {
         WAIT_LIST = unsafe { AssertPGRXSharedMemory::new(WaitList { waiters: [NOBODY; PLACES], turns: 0 }) }
     );
     pg_shmem_init!(COUNT = AtomicU32::new(0));
+    pg_shmem_init!(FOR_ENDS = AtomicU32::new(0));
 }
 
 /// How many claims wait in this database.
@@ -60,21 +65,31 @@ pub fn count() -> usize {
         return 0;
     }
     let list = WAIT_LIST.share();
-    list.waiters.iter().filter(|waiter| waiter.process.is_some() && waiter.database == my_database()).count()
+    let is_claim = |waiter: &&Waiter| waiter.process.is_some() && !waiter.for_end && waiter.database == my_database();
+    list.waiters.iter().filter(is_claim).count()
 }
 
 /// A place among the waiters, for as long as this value lives.
 pub struct Waiting(());
 
 impl Waiting {
-    /// None: there is no place, or no shared memory.
+    /// A place among the claims that wait. None: there is no place, or no shared memory.
     pub fn join(tags: &[u64]) -> Option<Waiting> {
+        Waiting::enter(tags, false)
+    }
+
+    /// A place among those who wait for the end of something. None: as for a claim.
+    pub fn for_end(tag: u64) -> Option<Waiting> {
+        Waiting::enter(&[tag], true)
+    }
+
+    fn enter(tags: &[u64], for_end: bool) -> Option<Waiting> {
         // A handler's own claim, inside the process that waits for handlers' jobs, has no place.
         if !is_preloaded() || MY_PLACE.get().is_some() {
             return None;
         }
         leave_at_exit();
-        let mut waiter = Waiter { process: Process::me(), database: my_database(), ..NOBODY };
+        let mut waiter = Waiter { process: Process::me(), database: my_database(), for_end, ..NOBODY };
         if tags.len() <= LANES {
             waiter.lanes = tags.len() as u8;
             waiter.tags[..tags.len()].copy_from_slice(tags);
@@ -85,6 +100,7 @@ impl Waiting {
         waiter.turn = list.turns;
         list.waiters[place] = waiter;
         COUNT.get().fetch_add(1, SeqCst);
+        FOR_ENDS.get().fetch_add(u32::from(for_end), SeqCst);
         MY_PLACE.set(Some(place));
         Some(Waiting(()))
     }
@@ -110,8 +126,13 @@ fn leave() {
         let mut list = WAIT_LIST.exclusive();
         let left = std::mem::replace(&mut list.waiters[place], NOBODY);
         COUNT.get().fetch_sub(1, SeqCst);
+        FOR_ENDS.get().fetch_sub(u32::from(left.for_end), SeqCst);
         left
     };
+    if left.for_end {
+        // All of those who wait for one end are called.
+        return;
+    }
     if left.woken && left.lanes == 0 {
         wake_all();
     } else if left.woken {
@@ -146,7 +167,7 @@ pub fn wake(tags: &[u64], jobs: usize) {
             .waiters
             .iter()
             .enumerate()
-            .filter(|(_, waiter)| waiter.process.is_some() && !waiter.woken && fits(waiter, tags))
+            .filter(|(_, waiter)| waiter.process.is_some() && !waiter.for_end && !waiter.woken && fits(waiter, tags))
             .map(|(place, waiter)| (waiter.turn, place))
             .collect();
         fitting.sort_unstable();
@@ -165,6 +186,25 @@ fn fits(waiter: &Waiter, tags: &[u64]) -> bool {
     waiter.tags[..waiter.lanes as usize].iter().any(|tag| tags.contains(tag))
 }
 
+/// Whether anybody waits for the end of something.
+pub fn any_for_ends() -> bool {
+    is_preloaded() && FOR_ENDS.get().load(SeqCst) > 0
+}
+
+/// Wakes all who wait for one of these ends.
+pub fn wake_for_ends(tags: &[u64]) {
+    let mut called = Vec::new();
+    {
+        let mut list = WAIT_LIST.exclusive();
+        for waiter in list.waiters.iter_mut().filter(|w| w.process.is_some() && w.for_end && tags.contains(&w.tags[0]))
+        {
+            waiter.woken = true;
+            called.push(waiter.process);
+        }
+    }
+    called.into_iter().for_each(Process::wake);
+}
+
 /// Wakes every claim that waits in this database: something changed that may concern any of them.
 pub fn wake_all() {
     if !is_preloaded() || COUNT.get().load(SeqCst) == 0 {
@@ -173,7 +213,8 @@ pub fn wake_all() {
     let mut called = Vec::new();
     {
         let mut list = WAIT_LIST.exclusive();
-        for waiter in list.waiters.iter_mut().filter(|w| w.process.is_some() && w.database == my_database()) {
+        let is_claim = |w: &&mut Waiter| w.process.is_some() && !w.for_end && w.database == my_database();
+        for waiter in list.waiters.iter_mut().filter(is_claim) {
             waiter.woken = true;
             called.push(waiter.process);
         }

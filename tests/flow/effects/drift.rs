@@ -66,14 +66,19 @@ fn a_compensation_is_compared_with_the_manifest_both_ways() {
 }
 
 #[test]
-fn of_a_compensation_that_failed_nothing_is_missing() {
+fn of_a_compensation_that_failed_nothing_is_missing_and_what_stands_is_told() {
     let db = database();
     let mut s = db.session();
     declare(&mut s, TRIP);
     let (job, _) = compensating(&mut s);
     plan(&mut s, &job, r#"[{"effect_type": "mail.send"}]"#);
     expect(&mut s, "dead_letter", &format!("fn_job_fail_or_retry('{job}', 'bob', 'no')"));
-    assert_eq!(drift(&mut s), ["compensation unbook_hotel undeclared mail.send hotel.undo 1"]);
+    let found = ["standing hotel.book", "undeclared mail.send"]
+        .map(|what| format!("compensation unbook_hotel {what} hotel.undo 1"));
+    assert_eq!(drift(&mut s), found);
+    let told =
+        "SELECT payload->'standing' FROM agentq.event WHERE event_kind = 'compensation.drift' AND payload ? 'standing'";
+    assert_eq!(s.json(told, &[]), agentq_tests::json!(["hotel.book"]));
 }
 
 #[test]

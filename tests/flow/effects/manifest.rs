@@ -188,3 +188,19 @@ fn two_sessions_cannot_together_make_a_cycle() {
     let failure = old.fails(r#"SELECT agentq.fn_effect_operation_set('other', '{}')"#);
     assert_eq!(failure.code, "40001", "{failure:?}");
 }
+
+#[test]
+fn a_catalog_that_asks_for_what_the_runtime_cannot_do_is_refused() {
+    let db = database();
+    let mut s = db.session();
+    let can = s.call("fn_runtime_capabilities()");
+    assert_eq!(
+        (&can["capabilities"]["SIGNALS"]["has"], &can["capabilities"]["SAGA_COMPENSATION_NATIVE"]["has"]),
+        (&true.into(), &false.into())
+    );
+    s.call(r#"fn_effect_manifest_set('{"requires": ["QUEUES", "SIGNALS"]}')"#);
+    assert_eq!(s.text("SELECT manifest->'requires' FROM agentq.effect_manifest"), r#"["QUEUES", "SIGNALS"]"#);
+    let failure = s.fails(r#"SELECT agentq.fn_effect_manifest_set('{"requires": ["SAGA_COMPENSATION_NATIVE"]}')"#);
+    assert!(failure.code == "22023" && failure.message.contains("missing_capability"), "{failure:?}");
+    assert!(failure.hint.contains("fn_runtime_capabilities"), "{failure:?}");
+}

@@ -266,3 +266,121 @@ fn a_mission_that_succeeded_keeps_what_it_has_done_when_somebody_forks_it() {
     assert_eq!(owned(&mut s, &mission), ["hotel.book book", "flight.book book"]);
     db.assert_sound();
 }
+
+/// As `booked`, with a template that says more.
+#[track_caller]
+fn booked_with(s: &mut Session, more: agentq_tests::Value) -> (String, String) {
+    declare(s, TRIP);
+    let mut template =
+        json!({"steps": [{"name": "book", "kind": "trip"}, {"name": "pay", "kind": "pay", "depends_on": ["book"]}]});
+    more.as_object().unwrap().iter().for_each(|(key, value)| template[key] = value.clone());
+    let mission = start(s, &template, "");
+    let job = id(&claim(s, "trip"));
+    plan(s, &job, BOTH).iter().for_each(|effect| carry_out(s, effect));
+    expect(s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    let paying = id(&claim(s, "pay"));
+    (mission, paying)
+}
+
+#[test]
+fn a_mission_that_fails_undoes_its_effects_where_its_template_says_so() {
+    let db = database();
+    let mut s = db.session();
+    let (mission, paying) = booked_with(&mut s, json!({"on_failure": "compensate"}));
+    s.call(&format!("fn_job_fail_or_retry('{paying}', 'bob', 'no money', p_verdict => 'discard')"));
+    assert_eq!(status(&mut s, &mission), "compensating");
+    for _ in 0..2 {
+        let claim = turn(&mut s);
+        undo(&mut s, &claim);
+    }
+    assert_eq!(status(&mut s, &mission), "failed");
+    let over = s.call(&format!("fn_mission_wait('{mission}')"));
+    assert_eq!((&over["error"], &over["compensation"]["status"]), (&json!("no money"), &json!("compensated")));
+    assert_eq!(s.count("agentq.event WHERE event_kind = 'mission.compensated'"), 1);
+    assert_eq!(s.count("agentq.v_effect WHERE status = 'compensated'"), 2);
+    db.assert_sound();
+}
+
+#[test]
+fn a_mission_that_runs_out_of_time_undoes_its_effects_too_and_says_what_stands() {
+    let db = database();
+    let mut s = db.session();
+    let (mission, paying) = booked_with(&mut s, json!({"on_failure": "compensate", "timeout_seconds": 60}));
+    s.shift_clock(61);
+    s.call("fn_engine_tick('tend_missions')");
+    s.call(&format!("fn_job_release('{paying}', 'bob')"));
+    s.call("fn_engine_tick('tend_missions')");
+    assert_eq!(status(&mut s, &mission), "compensating");
+    let claim = turn(&mut s);
+    undo(&mut s, &claim);
+    let hotel = id(&turn(&mut s));
+    expect(&mut s, "dead_letter", &format!("fn_job_fail_or_retry('{hotel}', 'bob', 'no vacancy to give back')"));
+    assert_eq!(status(&mut s, &mission), "failed");
+    let over = s.call(&format!("fn_mission_wait('{mission}')"));
+    assert!(text(&over, "error").contains("as its time-out asked"), "{over}");
+    assert_eq!((&over["compensation"]["status"], &over["compensation"]["compensated"]), (&json!("halted"), &json!(1)));
+    db.assert_sound();
+}
+
+#[test]
+fn what_is_to_be_done_in_any_case_is_done_and_changes_no_outcome() {
+    let finally =
+        json!({"finally": [{"name": "clean", "kind": "clean", "params": {"how": {"$from": "$.input.outcome"}}}]});
+    for (outcome, cleaned_well) in
+        [("succeeded", true), ("failed", true), ("cancelled", true), ("succeeded", false), ("failed", false)]
+    {
+        let db = database();
+        let mut s = db.session();
+        let (mission, paying) = booked_with(&mut s, finally.clone());
+        match outcome {
+            "succeeded" => s.call(&format!("fn_job_ack('{paying}', 'bob', '7')")),
+            "failed" => s.call(&format!("fn_job_fail_or_retry('{paying}', 'bob', 'no money', p_verdict => 'discard')")),
+            _ => {
+                s.call(&format!("fn_mission_cancel('{mission}', 'storm')"));
+                s.call(&format!("fn_job_release('{paying}', 'bob')"))
+            }
+        };
+        assert_eq!(status(&mut s, &mission), "finishing");
+        assert_eq!(s.call(&format!("fn_mission_wait('{mission}', '0')"))["code"], "pending");
+        let late = s.call(&format!("fn_mission_cancel('{mission}')"));
+        assert_eq!(late["code"], "already_stopping", "nobody stops what is done in any case");
+        let cleaning = claim(&mut s, "clean");
+        assert_eq!(cleaning["payload_json"], json!({"how": outcome}));
+        let end = if cleaned_well {
+            "fn_job_ack('JOB', 'bob')"
+        } else {
+            "fn_job_fail_or_retry('JOB', 'bob', 'broom', p_verdict => 'discard')"
+        };
+        s.call(&end.replace("JOB", &id(&cleaning)));
+        assert_eq!(status(&mut s, &mission), outcome);
+        let over = s.call(&format!("fn_mission_wait('{mission}')"));
+        assert_eq!((&over["code"], over["ok"].as_bool()), (&json!(outcome), Some(outcome == "succeeded")));
+        assert_eq!(
+            s.count(&format!("agentq.event WHERE event_kind = 'mission.{outcome}' AND subject = '{mission}'")),
+            1
+        );
+        db.assert_sound();
+    }
+}
+
+#[test]
+fn what_is_done_in_any_case_comes_after_the_compensation() {
+    let db = database();
+    let mut s = db.session();
+    let more =
+        json!({"on_failure": "compensate", "finally": [{"kind": "clean"}, {"kind": "report", "name": "report"}]});
+    let (mission, paying) = booked_with(&mut s, more);
+    s.call(&format!("fn_job_fail_or_retry('{paying}', 'bob', 'no money', p_verdict => 'discard')"));
+    assert_eq!(s.call("fn_job_claim('bob', 'clean')")["code"], "empty");
+    for _ in 0..2 {
+        let claim = turn(&mut s);
+        undo(&mut s, &claim);
+    }
+    assert_eq!(status(&mut s, &mission), "finishing");
+    for kind in ["clean", "report"] {
+        let job = id(&claim(&mut s, kind));
+        s.call(&format!("fn_job_ack('{job}', 'bob')"));
+    }
+    assert_eq!(status(&mut s, &mission), "failed");
+    db.assert_sound();
+}

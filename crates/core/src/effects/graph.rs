@@ -4,7 +4,7 @@
 //! not a pure counter does new work: after it follow its effects, and the compensations of whatever else produces them.
 //! A pure counter ends its chain there, because undoing an undoing is never called for by itself.
 
-use super::Manifest;
+use super::{CAPABILITIES, Manifest};
 use crate::error::Refusal;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,20 @@ impl Manifest {
         faults.extend(self.missing());
         faults.extend(self.impure());
         faults.extend(Graph::of(self).faults(max_depth));
+        faults.extend(self.incapable());
         faults
+    }
+
+    /// What the catalog asks for and this runtime cannot do.
+    fn incapable(&self) -> Vec<Fault> {
+        let lacking = CAPABILITIES.iter().filter(|(name, has, _)| !has && self.requires.contains(*name));
+        let fault = |(name, _, how): &(&str, bool, &str)| {
+            let message = format!("this runtime has no {name}: {how}");
+            let hint =
+                "Leave it out of \"requires\", if what there is will do. agentq.fn_runtime_capabilities() lists it.";
+            Fault::new("missing_capability", "requires".to_owned(), message, hint)
+        };
+        lacking.map(fault).collect()
     }
 
     /// Names that are used twice, or that nobody has.

@@ -1,12 +1,12 @@
 //! Reading a manifest from JSON. Whatever is wrong is named with its path in the document.
 
-use super::{Compensation, LARGEST_MANIFEST, MOST_EFFECTS, Manifest, Operation};
+use super::{CAPABILITIES, Compensation, LARGEST_MANIFEST, MOST_EFFECTS, Manifest, Operation};
 use crate::Refusal;
 use crate::input::{self, LONGEST_NAME};
 use crate::reader::{Member, Reader};
 use std::collections::BTreeMap;
 
-const SECTIONS: [&str; 4] = ["operations", "compensations", "inverse_of", "idempotent"];
+const SECTIONS: [&str; 5] = ["operations", "compensations", "inverse_of", "idempotent", "requires"];
 const OPERATION_KEYS: [&str; 4] = ["produces", "requires_compensation", "compensation", "job_kind"];
 const COMPENSATION_KEYS: [&str; 7] =
     ["of", "produces", "counter_effects", "requires_compensation", "job_kind", "queue", "max_attempts"];
@@ -38,6 +38,11 @@ impl Manifest {
             }
             Ok(())
         })?;
+        if let Some(requires) = document.member("requires").reader() {
+            let known = CAPABILITIES.map(|(name, ..)| name);
+            let words = requires.list("capabilities", 0..=CAPABILITIES.len())?.map(|name| name.word(&known));
+            manifest.requires = words.map(|word| word.map(str::to_owned)).collect::<Result<_, Refusal>>()?;
+        }
         let size = manifest.operations.len() + manifest.compensations.len();
         if size > LARGEST_MANIFEST {
             return Err(Refusal::new(

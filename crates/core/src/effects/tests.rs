@@ -243,3 +243,14 @@ proptest! {
         prop_assert_eq!(Manifest::read(&reader(&one.to_value())).unwrap(), one);
     }
 }
+
+#[test]
+fn a_catalog_that_asks_for_more_than_the_runtime_has_is_refused() {
+    let read = |requires: serde_json::Value| Manifest::read(&reader(&json!({"requires": requires})));
+    let able = read(json!(["QUEUES", "DURABLE_STEPS"])).unwrap();
+    assert_eq!(able.faults(2), []);
+    assert_eq!(able.to_value()["requires"], json!(["DURABLE_STEPS", "QUEUES"]));
+    let faults = read(json!(["SAGA_COMPENSATION_NATIVE"])).unwrap().faults(2);
+    assert_eq!((faults.len(), faults[0].code), (1, "missing_capability"));
+    assert!(read(json!(["TELEPATHY"])).unwrap_err().message.contains("TELEPATHY"));
+}

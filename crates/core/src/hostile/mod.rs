@@ -9,6 +9,7 @@ mod text;
 use crate::Refusal;
 use crate::jsonb::Item;
 use crate::mission::template::Outside;
+use crate::reader::Reader;
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
 
@@ -16,6 +17,18 @@ use serde_json::{Map, Number, Value};
 pub struct Anything;
 
 impl Outside for Anything {
+    fn moment(&self, at: &Reader<'_>) -> Result<(), Refusal> {
+        at.text().map(drop)
+    }
+
+    fn has_waits(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn needs_key(&self, _: Option<&str>, kind: &str) -> bool {
+        kind == "keyed"
+    }
+
     fn path(&self, _: &str) -> Result<(), String> {
         Ok(())
     }

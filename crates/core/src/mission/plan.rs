@@ -57,9 +57,13 @@ impl<K: Ord + Copy, E> Work<K, E> {
         self.levels.entry(level).or_default().entry(step).or_insert_with(nothing)
     }
 
-    /// The work of this step is over.
-    pub fn end(&mut self, level: i32, step: K, end: E) {
-        self.step(level, step).end = Some(end);
+    /// The work of this step is over. `merge` puts together what is said of it twice: items of a list end one by one.
+    pub fn end(&mut self, level: i32, step: K, end: E, merge: impl FnOnce(E, E) -> E) {
+        let change = self.step(level, step);
+        change.end = Some(match change.end.take() {
+            None => end,
+            Some(before) => merge(before, end),
+        });
     }
 
     /// A step before this one has ended, as it asks or not.

@@ -22,7 +22,14 @@ fn template(shape: &[(u64, u8, u8)]) -> Template<'static> {
         let step = Step { name, kind, executor: None, params, parents, need, fails_mission: false, level, spec: None };
         steps.push(step);
     }
-    Template { title: None, mode: "graceful", timeout_seconds: None, steps }
+    Template {
+        title: None,
+        mode: "graceful",
+        timeout_seconds: None,
+        compensates_failure: false,
+        steps,
+        needs_key: None,
+    }
 }
 
 /// The counters, as the extension keeps them in rows.
@@ -52,7 +59,7 @@ impl<'t> Run<'t> {
         let mut work = Work::default();
         self.locked.clear();
         for (step, status) in ended {
-            work.end(self.template.steps[*step].level, *step, *status);
+            work.end(self.template.steps[*step].level, *step, *status, |_, last| last);
         }
         while let Some(steps) = work.next_level() {
             for (step, change) in steps {

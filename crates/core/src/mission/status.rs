@@ -15,6 +15,8 @@ words! {
         Cancelling = "cancelling",
         /// Its steps have ended, and its effects are being compensated.
         Compensating = "compensating",
+        /// How it ends is decided, and what is to be done in any case is being done.
+        Finishing = "finishing",
         Succeeded = "succeeded",
         Failed = "failed",
         Cancelled = "cancelled",
@@ -84,9 +86,22 @@ pub const MISSION_ARROWS: &[(MissionStatus, MissionStatus, &str)] = {
         (Cancelling, Cancelled, "the end of its last step"),
         (Cancelling, Compensating, "the end of its last step"),
         (Compensating, Cancelled, "the end of its last compensation"),
+        (Approved, Compensating, "its time-out, where its template has on_failure compensate"),
+        (Running, Compensating, "the end of its last step, where its template has on_failure compensate"),
+        (Approved, Finishing, "the end of its last step, where its template has finally"),
+        (Running, Finishing, "the end of its last step, where its template has finally"),
+        (Cancelling, Finishing, "the end of its last step, where its template has finally"),
+        (Compensating, Finishing, "the end of its last compensation, where its template has finally"),
+        (Finishing, Succeeded, "the end of what is done in any case"),
+        (Finishing, Failed, "the end of what is done in any case"),
+        (Finishing, Cancelled, "the end of what is done in any case"),
         (Compensating, Failed, "a compensation that failed, or an effect of which nobody knows whether it happened"),
     ]
 };
+
+/// How an end is taken back, by a person: not an arrow that anything takes by itself.
+pub const MISSION_REVIVED: (MissionStatus, MissionStatus, &str) =
+    (MissionStatus::Failed, MissionStatus::Running, "fn_mission_retry");
 
 /// Every arrow between two statuses of a step, as it is stored, with what takes it.
 pub const STEP_ARROWS: &[(StepStatus, StepStatus, &str)] = {

@@ -3,14 +3,26 @@
 use super::template::{MOST_STEPS, Outside, Spec, Template};
 use crate::Refusal;
 use crate::jsonb::{Container, Item};
-use crate::reader::document;
+use crate::reader::{Reader, document};
 use serde_json::{Value, json};
 
 pub struct Anything;
 
 impl Outside for Anything {
+    fn needs_key(&self, _: Option<&str>, kind: &str) -> bool {
+        kind == "keyed"
+    }
+
     fn path(&self, path: &str) -> Result<(), String> {
         if path.contains("!!") { Err("syntax error at or near \"!\"".to_owned()) } else { Ok(()) }
+    }
+
+    fn moment(&self, at: &Reader<'_>) -> Result<(), Refusal> {
+        if at.text()?.starts_with("2030") { Ok(()) } else { Err(at.must_be("a moment")) }
+    }
+
+    fn has_waits(&self) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn queue(&self, queue: &str) -> Result<(), Refusal> {
@@ -215,4 +227,20 @@ fn a_step_may_read_what_has_ended_whichever_of_its_parents_come_first() {
             {"kind": "k", "depends_on": [{"step": "b", "status": "ended"}], "when": "$.a.x > 1"}]}),
     ];
     sound.into_iter().for_each(|template| drop(read(template)));
+}
+
+#[test]
+fn a_mission_whose_steps_need_a_key_needs_one_itself() {
+    let within = json!({"steps": [{"kind": "a"}, {"name": "in", "mission": {"steps": [{"kind": "keyed"}]}}]});
+    for (template, at) in
+        [(json!({"steps": [{"kind": "a"}, {"kind": "keyed"}]}), "steps[1]"), (within, "steps[1].mission.steps[0]")]
+    {
+        let document = document(&template);
+        let read = Template::read(document, &Anything).unwrap();
+        let refusal = read.check_key(None).unwrap_err();
+        assert!(refusal.message.starts_with(at) && refusal.hint.contains("idempotency_key"), "{refusal:?}");
+        assert_eq!(read.check_key(Some("k")), Ok(()));
+    }
+    let plain = json!({"steps": [{"kind": "a"}]});
+    assert_eq!(Template::read(document(&plain), &Anything).unwrap().check_key(None), Ok(()));
 }

@@ -9,12 +9,16 @@ mod read;
 pub(super) mod results;
 mod spec;
 mod step;
+mod wait;
 
-pub use spec::Spec;
+pub use spec::{Spec, Wait};
+pub use step::STEPS_WITHOUT_KIND;
 
 use crate::Refusal;
+use crate::error::shown;
 use crate::jsonb::Item;
 use crate::mission::status::Required;
+use crate::reader::Reader;
 
 /// Steps of one template, those of missions inside it included.
 pub const MOST_STEPS: usize = 20_000;
@@ -35,6 +39,12 @@ pub trait Outside {
     fn path(&self, path: &str) -> Result<(), String>;
     /// Whether there is such a queue.
     fn queue(&self, queue: &str) -> Result<(), Refusal>;
+    /// Whether jobs of this kind in this queue must have an idempotency key.
+    fn needs_key(&self, queue: Option<&str>, kind: &str) -> bool;
+    /// Whether this is a moment.
+    fn moment(&self, at: &Reader<'_>) -> Result<(), Refusal>;
+    /// Whether the schema knows steps that wait without a worker, and lists of missions.
+    fn has_waits(&self) -> Result<(), Refusal>;
     /// Whether these may be a job's payload.
     fn params(&self, params: Item<'_>) -> Result<(), Refusal>;
 }
@@ -44,7 +54,11 @@ pub struct Template<'a> {
     pub title: Option<String>,
     pub mode: &'static str,
     pub timeout_seconds: Option<f64>,
+    /// Whether its effects are compensated when it has failed.
+    pub compensates_failure: bool,
     pub steps: Vec<Step<'a>>,
+    /// The first step, also of a mission inside, whose jobs must have an idempotency key: where it stands, and its kind.
+    pub needs_key: Option<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +91,21 @@ impl<'a> Template<'a> {
     /// Reads a template, or says what is wrong with it, and where.
     pub fn read(document: Item<'a>, outside: &impl Outside) -> Result<Template<'a>, Refusal> {
         read::root(document, outside)
+    }
+
+    /// Refuses a mission without a key of its own, if the work of one of its steps must not be asked for twice. The key of
+    /// the mission stands for all of them: it starts once, and each of its steps once in it.
+    pub fn check_key(&self, key: Option<&str>) -> Result<(), Refusal> {
+        match &self.needs_key {
+            Some((at, kind)) if key.is_none() => Err(Refusal::new(
+                format!(
+                    "{at}: jobs of the kind \"{}\" need an idempotency key, and this mission has none",
+                    shown(kind)
+                ),
+                "Start the mission with an idempotency_key that is the same whenever the same work is asked for; the retry policy of the kind or its queue requires it.",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The steps, each after all it waits for.

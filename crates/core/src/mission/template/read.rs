@@ -11,7 +11,7 @@ use crate::policy::Risk;
 use crate::reader::{Bounds, Reader};
 use std::collections::HashMap;
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
     "title",
     "description",
     "steps",
@@ -21,7 +21,11 @@ const KEYS: [&str; 9] = [
     "risk_level",
     "effects",
     "metadata",
+    "on_failure",
+    "finally",
 ];
+/// What follows the failure of a mission.
+const ON_FAILURE: [&str; 2] = ["stop", "compensate"];
 
 /// Reads a document that is a template.
 pub fn root<'a>(document: Item<'a>, outside: &impl Outside) -> Result<Template<'a>, Refusal> {
@@ -45,14 +49,51 @@ pub fn template<'a>(
     }
     at.clone().hint("For example: {\"steps\": [{\"kind\": \"draft\"}]}.").map()?;
     at.object(&KEYS)?;
-    let list = list(at, total)?;
-    let names = names(&list)?;
+    let list = list(at, "steps", total)?;
     let sequential = at.member("sequential").flag()?.unwrap_or(false);
+    let (steps, mut needs_key) = all_steps(&list, sequential, outside, depth, total)?;
+    if at.member("finally").is_there() {
+        // They are a mission of their own, which begins when the others have ended.
+        if depth == DEEPEST {
+            return Err(
+                at.refuse("missions are nested too deep for steps that run in any case", "Put them further out.")
+            );
+        }
+        let last = self::list(at, "finally", total)?;
+        let (_, needs) = all_steps(&last, false, outside, depth + 1, total)?;
+        needs_key = needs_key.or(needs);
+    }
+    at.member("description").text()?;
+    at.member("risk_level").word(&Risk::WORDS)?;
+    let on_failure = at.member("on_failure").hint("Use \"stop\" or \"compensate\".").word(&ON_FAILURE)?;
+    Ok(Template {
+        title: at.member("title").text()?.map(str::to_owned),
+        mode: at.member("cancellation_mode").word(&MODES)?.unwrap_or(MODES[0]),
+        timeout_seconds: at.member("timeout_seconds").hint("Leave it out for no time-out.").seconds(TIMEOUTS)?,
+        compensates_failure: on_failure == Some("compensate"),
+        steps,
+        needs_key,
+    })
+}
+
+/// The first step that needs an idempotency key, by its name and kind.
+type NeedsKey = Option<(String, String)>;
+
+/// The steps of a list, and the first that needs a key.
+fn all_steps<'a>(
+    list: &Reader<'a>,
+    sequential: bool,
+    outside: &impl Outside,
+    depth: usize,
+    total: &mut usize,
+) -> Result<(Vec<Step<'a>>, NeedsKey), Refusal> {
+    let names = names(list)?;
     let mut steps: Vec<Step<'a>> = Vec::with_capacity(names.len());
     let mut branches: Vec<Branch> = Vec::new();
+    let mut needs_key = None;
     for (number, at) in list.elements()?.enumerate() {
         let reading = Reading { at: &at, number, names: &names, outside, depth, sequential };
-        steps.push(reading.step(total, &mut branches)?);
+        steps.push(reading.step(total, &mut branches, &mut needs_key)?);
     }
     order::add_branches(&mut steps, branches)?;
     let edges: usize = steps.iter().map(|step| step.parents.len()).sum();
@@ -62,23 +103,16 @@ pub fn template<'a>(
             "Put a step between those that all wait for the same ones.",
         ));
     }
-    order::check_failures(&steps, &list)?;
-    order::find_levels(&mut steps, &list)?;
-    results::check(&steps, &list)?;
-    at.member("description").text()?;
-    at.member("risk_level").word(&Risk::WORDS)?;
-    Ok(Template {
-        title: at.member("title").text()?.map(str::to_owned),
-        mode: at.member("cancellation_mode").word(&MODES)?.unwrap_or(MODES[0]),
-        timeout_seconds: at.member("timeout_seconds").hint("Leave it out for no time-out.").seconds(TIMEOUTS)?,
-        steps,
-    })
+    order::check_failures(&steps, list)?;
+    order::find_levels(&mut steps, list)?;
+    results::check(&steps, list)?;
+    Ok((steps, needs_key))
 }
 
-/// The list of steps, which is counted before anything of it is kept.
-fn list<'a>(at: &Reader<'a>, total: &mut usize) -> Result<Reader<'a>, Refusal> {
-    let list = at.member("steps").reader().filter(Reader::is_list).ok_or_else(|| {
-        let problem = format!("{} must be a list of steps", at.inside("steps"));
+/// A list of steps, which is counted before anything of it is kept.
+fn list<'a>(at: &Reader<'a>, key: &str, total: &mut usize) -> Result<Reader<'a>, Refusal> {
+    let list = at.member(key).reader().filter(Reader::is_list).ok_or_else(|| {
+        let problem = format!("{} must be a list of steps", at.inside(key));
         Refusal::new(problem, "For example: [{\"kind\": \"draft\"}].")
     })?;
     let count = list.elements()?.len();

@@ -9,6 +9,7 @@ use crate::jsonb;
 use crate::mission::status::Required;
 use crate::mission::{params, path};
 use crate::reader::{Member, Reader};
+use crate::retry_policy;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
@@ -17,7 +18,7 @@ pub const TIMEOUTS: RangeInclusive<f64> = 0.000_001..=315_360_000.0;
 const LARGEST_QUORUM: i64 = 1_000_000;
 const MOST_ATTEMPTS: i32 = 1_000;
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 20] = [
     "name",
     "kind",
     "description",
@@ -34,9 +35,14 @@ const KEYS: [&str; 18] = [
     "queue",
     "priority",
     "mission",
+    "sleep",
+    "signal",
     "effects",
     "compensation",
 ];
+
+/// What a step may be in place of a job; then it needs no kind, and this word is its kind.
+pub const STEPS_WITHOUT_KIND: [&str; 3] = ["mission", "sleep", "signal"];
 
 /// A step whose failure leads to another.
 pub struct Branch {
@@ -65,37 +71,43 @@ pub struct Reading<'r, 'a, O> {
 }
 
 impl<'a, O: Outside> Reading<'_, 'a, O> {
-    pub fn step(&self, total: &mut usize, branches: &mut Vec<Branch>) -> Result<Step<'a>, Refusal> {
+    pub fn step(
+        &self,
+        total: &mut usize,
+        branches: &mut Vec<Branch>,
+        needs_key: &mut Option<(String, String)>,
+    ) -> Result<Step<'a>, Refusal> {
         let at = self.at;
         at.clone().hint("For example: {\"name\": \"draft\", \"kind\": \"draft_post\"}.").map()?;
         at.object(&KEYS)?;
         at.member("description").text()?;
         let name = at.member("name").text()?.map_or_else(|| format!("step_{}", self.number + 1), str::to_owned);
         let mission = at.member("mission").reader();
-        let kind = match at.member("kind").name(input::LONGEST_NAME)? {
+        let without_kind = STEPS_WITHOUT_KIND.into_iter().find(|word| at.member(word).is_there());
+        let kind = match at.member("kind").name(input::LONGEST_NAME)?.or(without_kind) {
             Some(kind) => kind.to_owned(),
-            None if mission.is_some() => "mission".to_owned(),
             None => {
                 let problem = format!("{}: the step has no kind", at.inside("kind"));
-                return Err(Refusal::new(problem, "Workers claim by kind; or give it a mission."));
+                return Err(Refusal::new(problem, "Workers claim by kind; or give it a mission, a sleep or a signal."));
             }
         };
         let executor = at.member("executor").name(input::LONGEST_NAME)?.map(str::to_owned);
         let mut reads = BTreeSet::new();
         let mut spec = self.spec(&mut reads)?;
+        spec.wait = self.wait(&mut reads)?;
         let params = self.params(spec.for_each.is_some(), &mut reads)?;
         spec.reads = reads.into_iter().collect();
         let parents = self.parents()?;
         let need = self.need(parents.len())?;
         if let Some(mission) = mission {
             if spec.for_each.is_some() {
-                return Err(mission.refuse(
-                    "a step cannot have both a mission and for_each",
-                    "Put a step with for_each into the mission.",
-                ));
+                self.outside.has_waits().map_err(|refusal| mission.told(refusal))?;
             }
-            read::template(&mission, self.outside, self.depth + 1, total)?;
+            let inner = read::template(&mission, self.outside, self.depth + 1, total)?;
+            *needs_key = needs_key.take().or(inner.needs_key);
             spec.mission = Some(jsonb::root(mission.item())?);
+        } else if spec.wait.is_none() && needs_key.is_none() && self.outside.needs_key(spec.queue.as_deref(), &kind) {
+            *needs_key = Some((at.path().to_owned(), kind.clone()));
         }
         let fails_mission = self.on_failure(branches)?;
         let spec = Some(spec).filter(|spec| *spec != Spec::default()).map(Box::new);
@@ -111,8 +123,9 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
             self.outside.queue(name).map_err(|refusal| queue.told(refusal))?;
             Ok(name.to_owned())
         })?;
-        let retry = at.member("retry").hint("For example: {\"max_attempts\": 3}.").object(&["max_attempts"])?;
-        let max_attempts = retry.map_or(Member::ABSENT, |retry| retry.member("max_attempts"));
+        let tries = at.member("retry").reader();
+        let retry = tries.as_ref().map(|retry| retry_policy::of_one(retry, &["max_attempts"])).transpose()?.flatten();
+        let max_attempts = tries.map_or(Member::ABSENT, |retry| retry.member("max_attempts"));
         Ok(Spec {
             when: when.map(str::to_owned),
             for_each: for_each.map(str::to_owned),
@@ -120,9 +133,11 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
             timeout_seconds: at.member("timeout_seconds").hint("Leave it out for no time-out.").seconds(TIMEOUTS)?,
             stall_seconds: at.member("stall_seconds").whole(input::STALLS)?,
             max_attempts: max_attempts.whole(1..=MOST_ATTEMPTS)?,
+            retry,
             queue,
             priority: at.member("priority").whole(0..=i32::MAX)?,
             mission: None,
+            wait: None,
             reads: Vec::new(),
         })
     }
@@ -169,7 +184,7 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
     }
 
     /// Checks a path that stands at this place, and notes whose results it reads.
-    fn path<'p>(
+    pub(super) fn path<'p>(
         &self,
         at: &Reader<'_>,
         path: &'p str,
