@@ -31,9 +31,20 @@ static ROOMS: &[&Room] = &[&base::ROOM, &events::ROOM, &queue::ROOM, &flow::ROOM
 #[pg_guard]
 #[allow(non_snake_case, reason = "the server looks for this name")]
 pub extern "C-unwind" fn _PG_init() {
+    keep_backtraces_in();
     room::open_all(ROOMS);
     if server::is_preloading() {
         shared::init();
         ROOMS.iter().for_each(|room| (room.init_preloaded)());
+    }
+}
+
+/// A backtrace in an error tells a client how the library is built. Whoever has started the server with these variables set
+/// meant another program.
+#[allow(unsafe_code, reason = "changing the environment")]
+fn keep_backtraces_in() {
+    for variable in ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE"] {
+        // SAFETY: the server's processes have one thread.
+        unsafe { std::env::remove_var(variable) };
     }
 }

@@ -150,3 +150,9 @@ pub fn is_superuser(role: pg_sys::Oid) -> bool {
     // SAFETY: looks the role up.
     unsafe { pg_sys::superuser_arg(role) }
 }
+
+/// When this transaction began, in the server's microseconds: it tells transactions of a session apart.
+pub fn transaction_began() -> i64 {
+    // SAFETY: a value that is only read.
+    unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
+}

@@ -64,6 +64,7 @@ CREATE TABLE agentq.mission (
 CREATE UNIQUE INDEX mission_idempotency_uq ON agentq.mission (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX mission_open_idx ON agentq.mission (mission_id) WHERE completed_at IS NULL;
 CREATE INDEX mission_completed_idx ON agentq.mission (completed_at) WHERE completed_at IS NOT NULL;
+CREATE INDEX mission_parent_idx ON agentq.mission (parent_step_id) WHERE parent_step_id IS NOT NULL;
 CREATE INDEX mission_paused_idx ON agentq.mission (paused_with) WHERE paused_with IS NOT NULL;
 CREATE INDEX mission_finally_idx ON agentq.mission (finally_of) WHERE finally_of IS NOT NULL;
 CREATE INDEX mission_deadline_idx ON agentq.mission (deadline_at) WHERE deadline_at IS NOT NULL AND completed_at IS NULL;
@@ -99,7 +100,7 @@ COMMENT ON COLUMN agentq.mission.completed_at IS 'When it ended.';
 COMMENT ON COLUMN agentq.mission.outcome IS 'How it ends when what is to be done in any case has been done; NULL: its template has nothing of the kind, or it is not decided.';
 COMMENT ON COLUMN agentq.mission.finally_of IS 'The mission of which this one does what is to be done in any case.';
 COMMENT ON COLUMN agentq.mission.parent_item IS 'The item of that step''s list, if it works through one.';
-COMMENT ON COLUMN agentq.mission.paused_with IS 'The mission whose pause has reached it: itself, or one around it; NULL: it is not paused, or without what is inside it and queued.';
+COMMENT ON COLUMN agentq.mission.paused_with IS 'The mission whose pause has reached it and its jobs: itself, or one around it. It stays until all jobs may run again; NULL: no job of it was kept from running.';
 COMMENT ON COLUMN agentq.mission.traceparent IS 'The trace as W3C Trace Context writes it, if the caller gave it so.';
 COMMENT ON COLUMN agentq.mission.updated_at IS 'When this row last changed; NULL: not since the mission was submitted.';
 

@@ -121,12 +121,13 @@ ALTER TABLE agentq.mission ADD COLUMN updated_at timestamptz, ADD COLUMN tracepa
         ('approved', 'running', 'cancelling', 'compensating', 'finishing', 'succeeded', 'failed', 'cancelled')),
     ADD CONSTRAINT mission_outcome_check CHECK (outcome IN ('succeeded', 'failed', 'cancelled') AND (completed_at IS NULL OR outcome = status)),
     ADD CONSTRAINT mission_finishing_check CHECK (status <> 'finishing' OR outcome IS NOT NULL);
+CREATE INDEX mission_parent_idx ON agentq.mission (parent_step_id) WHERE parent_step_id IS NOT NULL;
 CREATE INDEX mission_paused_idx ON agentq.mission (paused_with) WHERE paused_with IS NOT NULL;
 CREATE INDEX mission_finally_idx ON agentq.mission (finally_of) WHERE finally_of IS NOT NULL;
 COMMENT ON COLUMN agentq.mission.outcome IS 'How it ends when what is to be done in any case has been done; NULL: its template has nothing of the kind, or it is not decided.';
 COMMENT ON COLUMN agentq.mission.finally_of IS 'The mission of which this one does what is to be done in any case.';
 COMMENT ON COLUMN agentq.mission.parent_item IS 'The item of that step''s list, if it works through one.';
-COMMENT ON COLUMN agentq.mission.paused_with IS 'The mission whose pause has reached it: itself, or one around it; NULL: it is not paused, or without what is inside it and queued.';
+COMMENT ON COLUMN agentq.mission.paused_with IS 'The mission whose pause has reached it and its jobs: itself, or one around it. It stays until all jobs may run again; NULL: no job of it was kept from running.';
 COMMENT ON TABLE agentq.mission_item IS 'The items of steps that work through a list: one job, or one mission, for each.';
 COMMENT ON COLUMN agentq.mission_item.job_id IS 'Its job, or the mission that is its work.';
 COMMENT ON COLUMN agentq.signal.taken_by IS 'The job, or the step of a mission, that waited for it; NULL: nobody yet.';

@@ -9,6 +9,7 @@ mod rights;
 mod rows;
 mod settings;
 mod statement;
+mod time_limit;
 
 pub use parts::{Caught, attempt, caught, leaving_what_changed, nothing_if_changed, worth_keeping};
 pub use rights::{act_as, answer_as_owner, is_acting, session_user};
@@ -16,6 +17,7 @@ pub use rows::Rows;
 pub use settings::{set_for_transaction, set_locally, with_own_names, with_setting};
 pub use statement::Statement;
 pub(crate) use statement::statements;
+pub use time_limit::attempt_within;
 
 use crate::json::Jsonb;
 use pgrx::datum::DatumWithOid;

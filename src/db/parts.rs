@@ -47,22 +47,28 @@ pub fn with_our_40001<R>(work: impl FnOnce() -> R) -> R {
 
 /// Runs `work` in a subtransaction; an error undoes what it did, and is returned. A cancel goes on.
 pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
+    subtransaction(work, |error| error.code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED)
+}
+
+/// Runs `work` in a subtransaction; an error undoes what it did, and is returned if the caller keeps it, or else goes on.
+pub fn subtransaction<R>(work: impl FnOnce() -> R, keeps: impl FnOnce(&Caught) -> bool) -> Result<R, Caught> {
     // SAFETY: what PL/pgSQL does around a block with an exception handler.
-    let result = unsafe {
+    let (result, kept) = unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
         let result = caught(work);
+        let kept = result.as_ref().err().is_none_or(keeps);
         match &result {
             Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
             Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
         }
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
-        result
+        (result, kept)
     };
     if let Err(error) = &result
-        && error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED
+        && !kept
     {
         raise(error.code, error.message.clone(), "What it had done is undone.")
     }

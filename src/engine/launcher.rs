@@ -26,6 +26,9 @@ const LIST_EVERY_US: i64 = 60_000_000;
 const STARTING_AT_ONCE: usize = 2;
 /// The longest pause before a worker that keeps dying is tried again, in microseconds.
 const LONGEST_PAUSE_US: i64 = 60_000_000;
+/// Where there are more databases than workers, a database has a worker for at least this long before it makes room for
+/// another that waits, in microseconds.
+const SLICE_US: i64 = 5_000_000;
 /// A worker that has lasted this long is well, in microseconds: the next pause is short again.
 const WELL_AFTER_US: i64 = 60_000_000;
 
@@ -68,6 +71,7 @@ pub extern "C-unwind" fn agentq_launcher_main(_arg: pg_sys::Datum) {
         }
         started.mourn(now);
         if settings::ENGINE.get() {
+            make_room(now);
             started.start_wanted(now);
             started.start_sql_workers(now);
         } else {
@@ -106,6 +110,26 @@ fn stop_all() {
         seats.all().flat_map(|s| std::iter::once(s.worker).chain(s.sql.map(|sql| sql.process))).collect()
     });
     workers.iter().for_each(|worker| worker.terminate());
+}
+
+/// Where a database has waited for a worker for long, the one that has had its worker longest makes room, and waits in turn.
+fn make_room(now: Micros) {
+    seats::with(|seats| {
+        let waits = |seat: &&mut Seat| matches!(seat.state, State::Wanted | State::Waiting) && !seat.is_held();
+        if !seats.all().filter(waits).any(|seat| seat.waits_since > 0 && now - seat.waits_since >= SLICE_US) {
+            return;
+        }
+        // One at a time: the room that was made has to be taken first.
+        if seats.all().any(|seat| seat.excused || seat.state == State::Starting) {
+            return;
+        }
+        let has_had_enough = |seat: &&mut Seat| seat.state == State::Running && now - seat.started_at >= SLICE_US;
+        if let Some(seat) = seats.all().filter(has_had_enough).min_by_key(|seat| seat.started_at) {
+            seat.excused = true;
+            seat.waits_since = now;
+            seat.worker.terminate();
+        }
+    });
 }
 
 /// The databases that can be connected to.
@@ -217,10 +241,14 @@ impl Started {
             let room = STARTING_AT_ONCE.saturating_sub(starting);
             seats.all().for_each(|seat| seat.release(|holder| !holder.is_alive()));
             let ready = seats.all().filter(|seat| {
-                let due = seat.state == State::Waiting && seat.retry_at <= now;
+                let due = seat.state == State::Waiting && (seat.retry_at <= now || seat.waits_since > 0);
                 !seat.is_held() && (seat.state == State::Wanted || due)
             });
-            ready.map(|seat| seat.database).take(room).collect()
+            // Who has waited longest comes first; whose turn does not come now, waits from now on.
+            let mut ready: Vec<&mut Seat> = ready.collect();
+            ready.sort_by_key(|seat| if seat.waits_since > 0 { seat.waits_since } else { now });
+            ready.iter_mut().skip(room).filter(|seat| seat.waits_since == 0).for_each(|seat| seat.waits_since = now);
+            ready.iter().take(room).map(|seat| seat.database).collect()
         });
         for database in wanted {
             if self.workers.contains_key(&database) {
@@ -232,6 +260,7 @@ impl Started {
             match worker(&name, "agentq_worker_main", i64::from(database)) {
                 Some(handle) => {
                     self.workers.insert(database, handle);
+                    seats::with_seat(database, |seat| seat.waits_since = 0);
                 }
                 None => self.no_slot(database, now),
             }
@@ -245,6 +274,7 @@ impl Started {
         seats::with_seat(database, |seat| {
             seat.state = State::Waiting;
             seat.retry_at = now + 2_000_000;
+            seat.waits_since = if seat.waits_since > 0 { seat.waits_since } else { now };
             seat.trouble = Text::new(TROUBLE);
         });
         if now - self.complained_at >= 60_000_000 {

@@ -32,6 +32,28 @@ pub fn attach_signals() {
     }
 }
 
+unsafe extern "C" {
+    fn enable_timeout_after(id: i32, delay_ms: i32);
+    fn disable_timeout(id: i32, keep_indicator: bool);
+}
+/// The place of statement_timeout in the server's list of timeouts.
+const STATEMENT_TIMEOUT: i32 = 3;
+/// A turn of a chore takes at most this long, in milliseconds. None should come near it.
+const LONGEST_TURN_MS: i32 = 60_000;
+
+/// Runs `work`, a turn of a chore. If it takes too long, the server cancels it as it would cancel a statement.
+pub fn time_limited<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: the server has registered this timer in every process that has a database.
+    unsafe { enable_timeout_after(STATEMENT_TIMEOUT, LONGEST_TURN_MS) };
+    let result = work();
+    // SAFETY: as above; a cancel that came too late must not meet the next turn.
+    unsafe {
+        disable_timeout(STATEMENT_TIMEOUT, false);
+        pg_sys::QueryCancelPending = 0;
+    }
+    result
+}
+
 /// Connects this process to a database. None: to the catalogs that all databases share.
 pub fn connect(database: Option<u32>) {
     let database = database.map_or(pg_sys::InvalidOid, pg_sys::Oid::from_u32);

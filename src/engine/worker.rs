@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "the entry point of a background worker")]
 
 use super::chores;
-use super::process::{attach_signals, connect, reload_if_asked, report, transaction};
+use super::process::{attach_signals, connect, reload_if_asked, report, time_limited, transaction};
 use crate::base::clock::{self, Micros};
 use crate::base::settings::Settings;
 use crate::base::version;
@@ -85,6 +85,8 @@ pub extern "C-unwind" fn agentq_worker_main(database: pg_sys::Datum) {
         seat.started_at = clock::real_now();
         seat.trouble = Text::EMPTY;
     });
+    // It may start the next one now.
+    seats::with(|seats| seats.launcher).wake();
     run();
     // The extension is gone, and with it the work of the SQL workers.
     seats::with_seat(my_database(), |seat| {
@@ -264,10 +266,12 @@ impl Duty {
         self.began = began;
         self.rows = 0;
         let mut every_us = self.chore.every_us;
-        let result = transaction(|| {
-            chores::settings_of(self.chore).map(|every| {
-                every_us = every;
-                (self.chore.run)()
+        let result = time_limited(|| {
+            transaction(|| {
+                chores::settings_of(self.chore).map(|every| {
+                    every_us = every;
+                    (self.chore.run)()
+                })
             })
         });
         let ended = clock::real_now();

@@ -130,12 +130,12 @@ fn what_came(id: Uuid, sent_at: TimestampWithTimeZone, sent_by: &str, payload: J
 
 /// Gives a signal to the job or the step that has waited longest, and wakes it. None: nobody waits.
 fn deliver(db: &Db, name: &str, key: &str, id: Uuid, result: Jsonb, now: Micros) -> Option<Uuid> {
-    if let Some(step) = step_waits::give(db, name, key, result, now) {
-        db.run(&SIGNAL_GIVE, &[id.into(), step.into(), timestamp(now).into(), false.into()]);
-        free_channel(db, name, key);
-        return Some(step);
-    }
     loop {
+        if let Some(step) = step_waits::give(db, name, key, result, now) {
+            db.run(&SIGNAL_GIVE, &[id.into(), step.into(), timestamp(now).into(), false.into()]);
+            free_channel(db, name, key);
+            return Some(step);
+        }
         let row = db.run(&WAIT_OLDEST, &[name.into(), key.into()]);
         if row.is_empty() {
             return None;

@@ -79,6 +79,8 @@ pub struct Seat {
     pub restarts: u32,
     pub failures: u32,
     pub retry_at: Micros,
+    /// Since when it waits for a background worker that is free; 0: it does not.
+    pub waits_since: Micros,
     /// Sessions that want the database for themselves, such as one that drops it.
     pub holders: [Process; HOLDERS],
     /// Whether its worker was asked to leave, so that its end is no failure.
@@ -99,6 +101,7 @@ pub const NO_SEAT: Seat = Seat {
     restarts: 0,
     failures: 0,
     retry_at: 0,
+    waits_since: 0,
     holders: [Process::NONE; HOLDERS],
     excused: false,
     trouble: Text::EMPTY,

@@ -275,3 +275,40 @@ fn a_stranger_who_tries_to_drop_the_extension_disturbs_nobody() {
     }
     assert_eq!(worker_pid(&mut db.session()), before);
 }
+
+#[test]
+fn after_a_restart_the_engines_of_all_databases_start_one_after_the_other_without_a_pause() {
+    let mut cluster = engine_cluster("restarted", &["max_worker_processes = 30"]);
+    let names: Vec<String> = (0..8).map(|number| format!("many_{number}")).collect();
+    for name in &names {
+        cluster.session("postgres").run(&format!("CREATE DATABASE {name}"));
+        cluster.session(name).run("CREATE EXTENSION agentq");
+    }
+    cluster.stop();
+    cluster.start_again();
+    // Two at a time and then a minute's pause would take longer than anybody waits here.
+    for name in &names {
+        let mut s = cluster.session(name);
+        eventually("its engine runs", || s.text("SELECT mode FROM agentq.v_engine_status") == "running");
+    }
+}
+
+#[test]
+fn more_databases_than_workers_take_turns() {
+    // One of them is the launcher's, and one the server's own.
+    let cluster = engine_cluster("crowded", &["max_worker_processes = 4"]);
+    let names: Vec<String> = (0..4).map(|number| format!("crowd_{number}")).collect();
+    for name in &names {
+        cluster.session("postgres").run(&format!("CREATE DATABASE {name}"));
+        let mut s = cluster.session(name);
+        s.run("CREATE EXTENSION agentq");
+        s.call("fn_schedule_set('tick', '@every 1s', '{\"job_kind\": \"tick\"}')");
+    }
+    for turn in 1..3 {
+        for name in &names {
+            let mut s = cluster.session(name);
+            let before = s.count("agentq_internal.job");
+            eventually(&format!("{name} has its turn {turn}"), || s.count("agentq_internal.job") > before);
+        }
+    }
+}

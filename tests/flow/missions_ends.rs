@@ -243,3 +243,45 @@ fn ended_missions_are_removed_when_their_time_has_come() {
     }
     db.assert_sound();
 }
+
+#[test]
+fn a_condition_that_takes_too_long_fails_its_step_and_holds_up_nobody() {
+    let db = database();
+    let mut s = db.session();
+    let slow = "$.find.v[*] ? (@ < 0 || exists ($.find.v[*] ? (@ < 0 || exists ($.find.v[*] ? (@ < 0)))))";
+    let values: Vec<u32> = (0..3_000).collect();
+    for (what, error) in [
+        (json!({"when": slow}), "when: it took longer than 1000 ms"),
+        (json!({"for_each": slow}), "for_each: it took longer than 1000 ms"),
+        (json!({"params": {"x": {"$from": slow}}}), "it took longer than 1000 ms"),
+    ] {
+        let mut step = json!({"name": "b", "kind": "b", "depends_on": ["find"]});
+        step.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
+        let mission = start(&mut s, &json!({"steps": [{"name": "find", "kind": "find"}, step]}), "");
+        // It would take minutes.
+        s.run("SET statement_timeout = '60s'");
+        done(&mut s, "find", &json!({"v": values}));
+        s.run("RESET statement_timeout");
+        assert_eq!(steps(&mut s, &mission), "find succeeded, b failed");
+        assert_eq!(s.text(&format!("SELECT last_error FROM agentq.mission WHERE mission_id = '{mission}'")), error);
+        assert_whole(&mut s);
+    }
+    db.assert_sound();
+}
+
+#[test]
+fn a_person_who_cancels_an_ack_that_evaluates_a_condition_is_heard() {
+    let db = database();
+    let mut s = db.session();
+    let slow = "$.find.v[*] ? (@ < 0 || exists ($.find.v[*] ? (@ < 0 || exists ($.find.v[*] ? (@ < 0)))))";
+    let text = json!({"steps": [{"name": "find", "kind": "find"}, {"name": "b", "kind": "b", "depends_on": ["find"], "when": slow}]});
+    let mission = start(&mut s, &text, "");
+    let job = id(&claim(&mut s, "find"));
+    let values: Vec<u32> = (0..3_000).collect();
+    s.run("SET statement_timeout = '300ms'");
+    let failure = s.fails(&format!("SELECT agentq.fn_job_ack('{job}', 'bob', '{}')", json!({"v": values})));
+    assert_eq!(failure.code, "57014", "{}", failure.message);
+    s.run("RESET statement_timeout");
+    assert_eq!(steps(&mut s, &mission), "find running, b waiting");
+    db.assert_sound();
+}

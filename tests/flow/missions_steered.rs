@@ -1,7 +1,7 @@
 //! Cancel, pause, resume, fork.
 
 use super::{assert_whole, claim, done, failed, start, status, steps, template, work_off};
-use agentq_tests::{database, expect, id, json, refused};
+use agentq_tests::{database, expect, id, json, refused, until_lock_waits};
 
 #[test]
 fn a_cancel_lets_what_runs_finish_and_nothing_else_begin() {
@@ -444,4 +444,67 @@ fn a_step_has_a_retry_policy_of_its_own() {
         "steps[0].retry: the backoff \"list\" needs its delays",
         "delays",
     );
+}
+
+#[test]
+fn a_job_that_somebody_had_locked_when_its_mission_was_resumed_runs_all_the_same() {
+    let db = database();
+    let (mut s, mut other) = (db.session(), db.session());
+    let mission = start(&mut s, &template(&[("a", &[]), ("b", &[])]), "");
+    let job = s.text("SELECT job_id FROM agentq.v_mission_step WHERE name = 'a'");
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}', p_whole => true)"));
+    other.run("BEGIN");
+    expect(&mut other, "changed", &format!("fn_job_change('{job}', '{{\"priority\": 7}}')"));
+    expect(&mut s, "resumed", &format!("fn_mission_resume('{mission}')"));
+    other.run("COMMIT");
+    done(&mut s, "b", &json!({}));
+    s.call("fn_engine_tick('tend_missions')");
+    done(&mut s, "a", &json!({}));
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    assert_eq!(s.count("agentq.mission WHERE paused_with IS NOT NULL"), 0);
+    assert_whole(&mut s);
+    db.assert_sound();
+}
+
+#[test]
+fn a_job_whose_sleep_ends_in_a_pause_of_the_whole_sleeps_on() {
+    let db = database();
+    let mut s = db.session();
+    let mission = start(&mut s, &template(&[("a", &[])]), "");
+    let job = id(&claim(&mut s, "a"));
+    expect(&mut s, "slept", &format!("fn_job_sleep('{job}', 'bob', p_for => '1 minute')"));
+    expect(&mut s, "paused", &format!("fn_mission_pause('{mission}', p_whole => true)"));
+    s.shift_clock(61);
+    s.call("fn_engine_tick('tend_missions')");
+    assert_eq!(s.claim("bob")["code"], "empty");
+    expect(&mut s, "resumed", &format!("fn_mission_resume('{mission}')"));
+    assert_eq!(id(&claim(&mut s, "a")), job);
+    db.assert_sound();
+}
+
+#[test]
+fn a_mission_that_begins_while_the_one_around_it_is_paused_as_a_whole_is_paused_by_the_engine() {
+    let db = database();
+    let (mut s, mut worker) = (db.session(), db.session());
+    let inner = json!({"steps": [{"name": "x", "kind": "x"}]});
+    let text = json!({"steps": [{"name": "a", "kind": "a"}, {"name": "sub", "mission": inner, "depends_on": ["a"]}]});
+    let mission = start(&mut s, &text, "");
+    let job = id(&claim(&mut worker, "a"));
+    worker.run("BEGIN");
+    expect(&mut worker, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    // It does not see the mission that is being started, and waits for the ack.
+    let mut boss = db.session();
+    let pause = format!("fn_mission_pause('{mission}', p_whole => true)");
+    let boss = std::thread::spawn(move || boss.call(&pause));
+    until_lock_waits(&mut s, 1);
+    worker.run("COMMIT");
+    assert_eq!(boss.join().expect("the pause")["code"], "paused");
+    s.call("fn_engine_tick('tend_missions')");
+    assert_eq!(s.count("agentq.mission WHERE paused_at IS NOT NULL"), 2);
+    assert_eq!(s.claim("bob")["code"], "empty");
+    expect(&mut s, "resumed", &format!("fn_mission_resume('{mission}')"));
+    assert_eq!(work_off(&mut s), ["x"]);
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    assert_whole(&mut s);
+    db.assert_sound();
 }

@@ -236,3 +236,36 @@ fn a_mission_that_begins_with_a_wait_is_under_way() {
     let mission = start(&mut s, &waits, "");
     assert_eq!(s.text(&format!("SELECT status FROM agentq.v_mission WHERE mission_id = '{mission}'")), "approved");
 }
+
+#[test]
+fn a_signal_passes_over_a_job_that_waits_no_longer_and_finds_the_step_behind_it() {
+    let db = database();
+    let mut s = db.session();
+    s.enqueue("waiter");
+    let job = text(&expect(&mut s, "claimed", "fn_job_claim('bob', 'waiter')"), "job_id");
+    expect(&mut s, "waiting", &format!("fn_signal_wait('{job}', 'bob', 'go')"));
+    let mission = start(&mut s, &json!({"steps": [{"name": "ok", "signal": "go"}]}), "");
+    tick(&mut s);
+    expect(&mut s, "cancelled", &format!("fn_job_cancel('{job}')"));
+    assert_eq!(s.count("agentq.signal_wait"), 1, "what the job leaves behind");
+    expect(&mut s, "sent", "fn_signal_send('go')");
+    tick(&mut s);
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    db.assert_sound();
+}
+
+#[test]
+fn a_signal_that_passed_over_a_step_whose_cancel_was_rolled_back_is_found_later() {
+    let db = database();
+    let (mut s, mut other) = (db.session(), db.session());
+    let mission = start(&mut s, &json!({"steps": [{"name": "ok", "signal": "go"}]}), "");
+    tick(&mut s);
+    other.run("BEGIN");
+    expect(&mut other, "cancelled", &format!("fn_mission_cancel('{mission}')"));
+    assert_eq!(expect(&mut s, "sent", "fn_signal_send('go')")["delivered_to"], json!(null));
+    other.run("ROLLBACK");
+    s.shift_clock(61);
+    tick(&mut s);
+    assert_eq!(status(&mut s, &mission), "succeeded");
+    db.assert_sound();
+}

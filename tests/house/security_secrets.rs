@@ -284,3 +284,18 @@ fn what_goes_wrong_behind_the_scenes_tells_the_log_nothing_of_what_jobs_carry() 
         assert_eq!(keys, ["count", "kind", "queue"]);
     }
 }
+
+#[test]
+fn an_error_shows_no_backtrace_whatever_the_server_was_started_with() {
+    for without_preload in [false, true] {
+        let options = Options { backtraces: true, without_preload, ..Options::default() };
+        let cluster = Cluster::start("backtraces", &options);
+        let mut s = cluster.session("postgres");
+        s.run("CREATE EXTENSION agentq");
+        let failure = s.fails("SELECT agentq.fn_job_ack(gen_random_uuid(), 'bob')");
+        assert_eq!((failure.code.as_str(), failure.detail.as_str()), ("P0002", ""));
+        let failure = s.fails("SELECT agentq.fn_job_enqueue('')");
+        assert_eq!((failure.code.as_str(), failure.detail.as_str()), ("22023", ""));
+        assert!(!cluster.log().contains("stack backtrace"), "{}", cluster.log());
+    }
+}

@@ -57,6 +57,8 @@ pub struct Options {
     pub engine: bool,
     /// Lines for postgresql.conf.
     pub settings: Vec<String>,
+    /// Whether it is started by somebody who wants backtraces.
+    pub backtraces: bool,
     /// Where its data lies; left out, beside that of the other test clusters.
     pub within: Option<PathBuf>,
 }
@@ -78,6 +80,7 @@ pub enum Stop {
 pub struct Cluster {
     pub port: u16,
     pub data: PathBuf,
+    backtraces: bool,
     server: Option<Child>,
 }
 
@@ -91,7 +94,7 @@ impl Cluster {
         run(as_server_user(pg_bin("initdb"))
             .args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
             .arg(&data));
-        let mut cluster = Cluster { port: free_port(), data, server: None };
+        let mut cluster = Cluster { port: free_port(), data, backtraces: options.backtraces, server: None };
         let mut settings = vec![
             "fsync = off".to_owned(),
             "max_connections = 250".to_owned(),
@@ -118,7 +121,7 @@ impl Cluster {
             .arg(primary.port.to_string())
             .arg("-D")
             .arg(&data));
-        let mut standby = Cluster { port: free_port(), data, server: None };
+        let mut standby = Cluster { port: free_port(), data, backtraces: false, server: None };
         standby.configure(&[]);
         standby.spawn();
         standby
@@ -159,6 +162,9 @@ impl Cluster {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("a log file");
         let mut command = as_server_user(pg_bin("postgres"));
         command.arg("-D").arg(&self.data).stdin(Stdio::null());
+        if self.backtraces {
+            command.env("RUST_BACKTRACE", "1").env("RUST_LIB_BACKTRACE", "1");
+        }
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
         // SAFETY: prctl is async-signal-safe and touches only the child.
         unsafe {

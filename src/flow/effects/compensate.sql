@@ -37,7 +37,9 @@ SELECT (SELECT count(*)::integer FROM mine) AS effects,
 WITH RECURSIVE m (id) AS (
     SELECT $1::uuid
     UNION ALL
-    SELECT s.child_id FROM m JOIN agentq_internal.mission_step s ON s.mission_id = m.id WHERE s.child_id IS NOT NULL
+    SELECT c.mission_id
+    FROM m JOIN agentq_internal.mission_step s ON s.mission_id = m.id
+    CROSS JOIN LATERAL (SELECT i.mission_id FROM agentq.mission i WHERE i.parent_step_id = s.step_id OFFSET 0) c
 )
 SELECT e.effect_id
 FROM m CROSS JOIN LATERAL (
@@ -54,7 +56,9 @@ SELECT effect_id FROM agentq_internal.effect WHERE job_id = $1 ORDER BY seq FOR 
 WITH RECURSIVE m (id) AS (
     SELECT $1::uuid
     UNION ALL
-    SELECT s.child_id FROM m JOIN agentq_internal.mission_step s ON s.mission_id = m.id WHERE s.child_id IS NOT NULL
+    SELECT c.mission_id
+    FROM m JOIN agentq_internal.mission_step s ON s.mission_id = m.id
+    CROSS JOIN LATERAL (SELECT i.mission_id FROM agentq.mission i WHERE i.parent_step_id = s.step_id OFFSET 0) c
 ), e (job_id) AS (
     SELECT f.job_id
     FROM m CROSS JOIN LATERAL (

@@ -20,8 +20,8 @@ WITH RECURSIVE taken (step_id, mission_id, old_step_id) AS (
     UNION ALL
     SELECT t.step_id, i.mission_id, i.step_id
     FROM taken t
-    CROSS JOIN LATERAL (SELECT s.child_id FROM agentq_internal.mission_step s WHERE s.step_id = t.old_step_id AND s.child_id IS NOT NULL OFFSET 0) c
-    CROSS JOIN LATERAL (SELECT * FROM agentq_internal.mission_step s WHERE s.mission_id = c.child_id OFFSET 0) i
+    CROSS JOIN LATERAL (SELECT m.mission_id FROM agentq.mission m WHERE m.parent_step_id = t.old_step_id OFFSET 0) c
+    CROSS JOIN LATERAL (SELECT * FROM agentq_internal.mission_step s WHERE s.mission_id = c.mission_id OFFSET 0) i
 ), mine AS (
     SELECT e.effect_id, t.step_id
     FROM taken t

@@ -20,6 +20,7 @@ mod insert;
 mod inspect;
 mod lists;
 pub mod maintain;
+mod patience;
 mod pause;
 mod prepare;
 mod recover;

@@ -1,7 +1,8 @@
 //! Pausing a mission, and letting it go on.
 //!
 //! A pause holds back the steps that have not become jobs. Of the whole, it also reaches the missions inside, and takes the
-//! jobs that nobody holds out of the queue; those that come back later the engine takes out. Lock order: as for a stop, the
+//! jobs that nobody holds out of the queue; those that come back later the engine takes out. `paused_with` of a mission says
+//! that jobs of it may be out of the queue: while it is paused, and after that until all of them are back. Lock order: as for a stop, the
 //! deepest mission first, in each the counts, its row, and then its jobs, without waiting for anybody who has one.
 
 use super::control::{already, told};
@@ -27,7 +28,7 @@ use pgrx::prelude::*;
 use serde_json::json;
 use std::cell::Cell;
 
-statements!("pause.sql": MISSION_PAUSE, MISSION_RESUME, HELD_STEPS, PAUSED_WITH, FREE_JOBS, MISSIONS_HELD);
+statements!("pause.sql": MISSION_PAUSE, MISSION_RESUME, HELD_STEPS, PAUSED_WITH, FREE_JOBS, JOBS_HELD, MISSION_RELEASED, MISSED_INNER, MISSIONS_HELD);
 
 /// The gate at which jobs of a paused mission wait.
 const GATE: &str = "pause";
@@ -59,7 +60,10 @@ fn pause_whole(
             let mut answer = None;
             for mission in with_inner(db, mission_id) {
                 answer = Some(pause(db, mission, reason, Some(mission_id), now));
-                hold_jobs(db, mission, now);
+                // One that was paused alone before stays as it is.
+                if Mission::lock(db, mission).is_some_and(|mission| mission.paused && mission.is_paused_whole) {
+                    hold_jobs(db, mission, now);
+                }
             }
             answer.unwrap_or_else(|| unknown_mission(mission_id))
         })
@@ -103,15 +107,38 @@ fn free_jobs(db: &Db, mission_id: Uuid) -> Vec<Uuid> {
 
 thread_local!(static LOOKED_TO: Cell<[u8; 16]> = const { Cell::new([0; 16]) });
 
-/// Takes jobs out of the queue that have come back to it while their missions were paused: some missions at a time.
-pub fn hold_what_came_back(db: &Db, now: Micros) {
-    let mut missions: Vec<Uuid> = Vec::new();
+/// Does what a pause or a resume of a whole mission has left: takes jobs out of the queue that have come back to it, pauses
+/// missions that began just when those around them were paused, and lets jobs go that somebody had locked when their mission
+/// was resumed. Some missions at a time; one that somebody has locked is left for the next time.
+pub fn go_on(db: &Db, now: Micros) {
+    lock_against_rule_change();
     let from = Uuid::from_bytes(LOOKED_TO.get());
-    db.run(&MISSIONS_HELD, &[from.into(), AT_ONCE.into()]).each(|row| missions.push(row.only()));
+    let mut missed: Vec<(Uuid, Uuid)> = Vec::new();
+    db.run(&MISSED_INNER, &[from.into(), AT_ONCE.into()])
+        .each(|row| missed.push((row.must("inner"), row.must("root"))));
+    for (inner, root) in missed {
+        pause(db, inner, Some("the mission around it is paused"), Some(root), now);
+    }
+    let mut missions: Vec<(Uuid, bool)> = Vec::new();
+    db.run(&MISSIONS_HELD, &[from.into(), AT_ONCE.into()])
+        .each(|row| missions.push((row.must("mission_id"), row.must("is_paused"))));
     let last = missions.last().filter(|_| missions.len() as i64 == AT_ONCE);
-    LOOKED_TO.set(last.map_or([0; 16], |id| *id.as_bytes()));
-    for mission in missions {
-        hold_jobs(db, mission, now);
+    LOOKED_TO.set(last.map_or([0; 16], |(id, _)| *id.as_bytes()));
+    for (mission, is_paused) in missions {
+        if is_paused {
+            hold_jobs(db, mission, now);
+        } else {
+            release_jobs(db, mission, now);
+        }
+    }
+}
+
+/// Lets the jobs of a mission run again that its pause has kept from it. Those that somebody has locked are left to the
+/// engine: the mission stays marked until all are free.
+fn release_jobs(db: &Db, mission_id: Uuid, now: Micros) {
+    free_jobs(db, mission_id).into_iter().for_each(|job| dormant::release(db, job, GATE, now));
+    if db.run(&JOBS_HELD, &[mission_id.into(), GATE.into()]).is_empty() {
+        db.run(&MISSION_RELEASED, &[mission_id.into()]);
     }
 }
 
@@ -125,15 +152,22 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
             lock_against_rule_change();
             let mut inner: Vec<Uuid> = Vec::new();
             db.run(&PAUSED_WITH, &[mission_id.into()]).each(|row| inner.push(row.only()));
+            // All of them before what follows from it: that locks missions further out.
+            let mut ended = EndedSteps::default();
             for mission in inner {
-                resume(db, mission, now);
+                resume(db, mission, &mut ended, now);
             }
-            resume(db, mission_id, now)
+            ended.run(db, now);
+            let mut ended = EndedSteps::default();
+            let answer = resume(db, mission_id, &mut ended, now);
+            ended.run(db, now);
+            answer
         })
     })
 }
 
-fn resume(db: &Db, mission_id: Uuid, now: Micros) -> Jsonb {
+/// Lets a mission go on. The ends of steps of other missions that follow from it are left to the caller.
+fn resume(db: &Db, mission_id: Uuid, ended: &mut EndedSteps, now: Micros) -> Jsonb {
     // Those who are putting steps aside are waited for, and then their steps are seen.
     counts::set_state(db, mission_id, CountState::Running, &[CountState::Paused]);
     let mission = Mission::lock(db, mission_id).unwrap_or_else(|| unknown_mission(mission_id));
@@ -146,10 +180,11 @@ fn resume(db: &Db, mission_id: Uuid, now: Micros) -> Jsonb {
     db.run(&MISSION_RESUME, &[mission_id.into(), timestamp(now).into()]);
     finalize::audit(db, "mission.resumed", mission_id, json!({}), None, now);
     if mission.is_paused_whole {
-        free_jobs(db, mission_id).into_iter().for_each(|job| dormant::release(db, job, GATE, now));
+        release_jobs(db, mission_id, now);
     }
     let mut held = Vec::new();
     db.run(&HELD_STEPS, &[mission_id.into()]).each(|row| held.push((Candidate::read(row), Decision::Begin)));
-    EndedSteps::settle(db, Run::new(db, mission_id, mission.depth, now).take_up(held), now);
+    let ends = Run::new(db, mission_id, mission.depth, now).take_up(held);
+    ends.into_iter().for_each(|end| ended.add_end(end));
     told(db, "resumed", mission_id)
 }

@@ -1,6 +1,8 @@
 //! What a step that may begin is to do: its condition, its list and its parameters, with the results of the steps before it
-//! filled in. Nothing here raises an error, because that would undo the end of another step.
+//! filled in. Nothing here raises an error, because that would undo the end of another step; but where many missions go on at
+//! once, and all of it takes too long (`patience`), nothing is decided about any of them.
 
+use super::patience;
 use crate::base::clock::{self, Micros, parse_moment};
 use crate::base::signal::check_signal;
 use crate::db::{self, Db, Rows, statements};
@@ -96,30 +98,39 @@ pub fn all(db: &Db, rules: &Rulebook, mission_id: Uuid, steps: Vec<Candidate>) -
             }
         }
     };
+    let reading = Reading { db, mission_id, results };
     let made = steps.into_iter().map(|step| {
-        let work = one(db, rules, results, &step).unwrap_or_else(Work::Broken);
+        let work = one(&reading, rules, &step).unwrap_or_else(Work::Broken);
         (step, work)
     });
     made.collect()
 }
 
-fn one(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate) -> Result<Work, String> {
+/// What steps of one mission are prepared with.
+struct Reading<'a> {
+    db: &'a Db,
+    mission_id: Uuid,
+    /// What they read.
+    results: Jsonb,
+}
+
+fn one(at: &Reading<'_>, rules: &Rulebook, step: &Candidate) -> Result<Work, String> {
     let Some(spec) = &step.spec else {
         return payload(rules, step, None).map(|payload| Work::Begin(Prepared::Job(payload)));
     };
     if let Some(when) = &spec.when
-        && !holds(&found(db, results, std::slice::from_ref(when), &json!({}))?[when])
+        && !holds(&found(at, std::slice::from_ref(when), &json!({})).map_err(|error| format!("when: {error}"))?[when])
     {
         return Ok(Work::Skip);
     }
     if let Some(wait) = &spec.wait {
-        return self::wait(db, results, spec, wait).map(Work::Begin);
+        return self::wait(at, spec, wait).map(Work::Begin);
     }
     if let Some(path) = &spec.for_each {
-        return list(db, rules, results, step, spec, path);
+        return list(at, rules, step, spec, path);
     }
     // Most have a time-out or a queue, and nothing to be filled in.
-    let filled = if spec.reads.is_empty() { None } else { Some(filled(db, results, step, &json!({}))?) };
+    let filled = if spec.reads.is_empty() { None } else { Some(filled(at, step, &json!({}))?) };
     if let Some(mission) = &spec.mission {
         let input = filled.map_or(step.params, Jsonb::from_value);
         return Ok(Work::Begin(Prepared::Mission(Jsonb::from_container(mission), input)));
@@ -137,9 +148,11 @@ fn holds(found: &Value) -> bool {
 }
 
 /// One payload for each item.
-fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec, path: &str) -> Result<Work, String> {
-    let rows = db::attempt(|| db.run(&PATH_LIST, &[results.into(), path.into()]).only::<pgrx::JsonB>().0);
-    let items = match rows.map_err(|error| format!("for_each: {}", error.message))? {
+fn list(at: &Reading<'_>, rules: &Rulebook, step: &Candidate, spec: &Spec, path: &str) -> Result<Work, String> {
+    let rows = patience::within(at.mission_id, || {
+        at.db.run(&PATH_LIST, &[at.results.into(), path.into()]).only::<pgrx::JsonB>().0
+    });
+    let items = match rows.map_err(|error| format!("for_each: {error}"))? {
         Value::Array(list) => match <[Value; 1]>::try_from(list) {
             // A path to a list, rather than to its items.
             Ok([Value::Array(list)]) => list,
@@ -160,7 +173,7 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
         return Err(format!("for_each: {needed} items must succeed, and there are {}", items.len()));
     }
     if items.is_empty() {
-        must_be_there(db, results, path)?;
+        must_be_there(at, path)?;
         return Ok(Work::Done(Jsonb::from_value(json!([]))));
     }
     let own: Value = step.params.parse("params").map_err(|refusal| refusal.message)?;
@@ -168,7 +181,7 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
     let mut payloads = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
         let variables = json!({"item": item, "index": index});
-        let mut full = if has_references { filled(db, results, step, &variables)? } else { own.clone() };
+        let mut full = if has_references { filled(at, step, &variables)? } else { own.clone() };
         if let (Some(full), Value::Object(variables)) = (full.as_object_mut(), variables) {
             for (key, value) in variables {
                 full.entry(key).or_insert(value);
@@ -186,13 +199,13 @@ fn list(db: &Db, rules: &Rulebook, results: Jsonb, step: &Candidate, spec: &Spec
 }
 
 /// What a step without a worker waits for, with what its paths find.
-fn wait(db: &Db, results: Jsonb, spec: &Spec, wait: &Wait) -> Result<Prepared, String> {
+fn wait(at: &Reading<'_>, spec: &Spec, wait: &Wait) -> Result<Prepared, String> {
     let now = clock::now();
     let word = |given: &str, what: &str| -> Result<Value, String> {
         if !Wait::is_path(given) {
             return Ok(json!(given));
         }
-        let found = found(db, results, &[given.to_owned()], &json!({}))?.remove(given).unwrap_or(Value::Null);
+        let found = found(at, &[given.to_owned()], &json!({}))?.remove(given).unwrap_or(Value::Null);
         if found.is_null() { Err(format!("{what}: {given} finds nothing")) } else { Ok(found) }
     };
     let timeout = spec.timeout_seconds.map(|seconds| now + (seconds * 1e6) as Micros);
@@ -219,16 +232,16 @@ fn wait(db: &Db, results: Jsonb, spec: &Spec, wait: &Wait) -> Result<Prepared, S
 
 /// Refuses a path that finds nothing because what it leads to is not there: an empty list is, and so is one of which a filter
 /// leaves nothing.
-fn must_be_there(db: &Db, results: Jsonb, path: &str) -> Result<(), String> {
+fn must_be_there(at: &Reading<'_>, path: &str) -> Result<(), String> {
     let beginnings = path::beginnings(path);
     let all: Vec<String> = beginnings.iter().map(|beginning| (*beginning).to_owned()).collect();
     let Some(longest) = all.first().cloned() else { return Ok(()) };
     let finds = |beginnings: Vec<String>| {
-        let row = db.run(&PATH_COMES_TO, &[results.into(), beginnings.into()]);
+        let row = at.db.run(&PATH_COMES_TO, &[at.results.into(), beginnings.into()]);
         if row.is_empty() { None } else { row.maybe_only::<bool>() }
     };
-    let read =
-        db::attempt(|| (finds(vec![longest]), finds(all))).map_err(|error| format!("for_each: {}", error.message));
+    let read = patience::within(at.mission_id, || (finds(vec![longest]), finds(all)))
+        .map_err(|error| format!("for_each: {error}"));
     match read? {
         // The whole of it is there, and what follows is a filter.
         (Some(_), _) | (None, Some(false)) => Ok(()),
@@ -237,28 +250,28 @@ fn must_be_there(db: &Db, results: Jsonb, path: &str) -> Result<(), String> {
 }
 
 /// The parameters with what they refer to.
-fn filled(db: &Db, results: Jsonb, step: &Candidate, variables: &Value) -> Result<Value, String> {
+fn filled(at: &Reading<'_>, step: &Candidate, variables: &Value) -> Result<Value, String> {
     let own: Value = step.params.parse("params").map_err(|refusal| refusal.message)?;
     let paths = params::paths(step.params.item());
     if paths.is_empty() {
         return Ok(own);
     }
-    let values = found(db, results, &paths, variables)?;
+    let values = found(at, &paths, variables)?;
     Ok(params::filled(&own, &|path| values.get(path).cloned().unwrap_or(Value::Null)))
 }
 
 /// What each path finds first; null: nothing.
-fn found(db: &Db, results: Jsonb, paths: &[String], variables: &Value) -> Result<HashMap<String, Value>, String> {
+fn found(at: &Reading<'_>, paths: &[String], variables: &Value) -> Result<HashMap<String, Value>, String> {
     let variables = Jsonb::from_value(variables.clone());
     let read = || {
         let mut values = HashMap::new();
-        db.run(&PATHS, &[results.into(), paths.to_vec().into(), variables.into()]).each(|row| {
+        at.db.run(&PATHS, &[at.results.into(), paths.to_vec().into(), variables.into()]).each(|row| {
             values.insert(row.must("path"), row.get::<pgrx::JsonB>("value").map_or(Value::Null, |value| value.0));
         });
         values
     };
     // A path may fail though it is well written: on a number too large, for example.
-    db::attempt(read).map_err(|error| error.message)
+    patience::within(at.mission_id, read)
 }
 
 /// The payload of a job: the parameters, and who is to do it.

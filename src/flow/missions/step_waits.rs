@@ -6,6 +6,7 @@
 //! signal, then what the end of a step takes.
 
 use super::ended::{EndedSteps, StepEnd};
+use super::patience;
 use super::prepare::StepWait;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db::{self, Db, Rows, statements};
@@ -92,7 +93,7 @@ impl Due {
             let error = format!("no signal {name}{of} came in time");
             return Some(self.ended(StepStatus::Failed, None, Some(error)));
         }
-        db.run(&STEP_WAIT_OPEN, &[self.step.into()]);
+        db.run(&STEP_WAIT_OPEN, &[self.step.into(), timestamp(now).into()]);
         None
     }
 
@@ -108,7 +109,10 @@ pub fn tend() -> Outcome {
         let mut due: Vec<Due> = Vec::new();
         db.run(&STEP_WAITS_DUE, &[timestamp(now).into(), AT_MOST.into()]).each(|row| due.push(Due::read(row)));
         let many = due.len() as i64 == AT_MOST;
-        let ended = settle(db, &due, now).unwrap_or_else(|| one_by_one(db, &due, now));
+        let ended = settle(db, &due, now).unwrap_or_else(|| {
+            patience::begin_anew();
+            one_by_one(db, &due, now)
+        });
         if many {
             return Outcome::and_more(ended, true);
         }

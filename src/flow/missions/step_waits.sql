@@ -12,11 +12,12 @@ ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 SELECT NULL::uuid AS step_id, NULL::text AS name, NULL::text AS key, NULL::timestamptz AS until, NULL::jsonb AS result
 WHERE num_nulls($1, $2) < 0
 
--- name: step_wait_open(step_id uuid)
-UPDATE agentq.mission_wait SET is_open = true, due_at = coalesce(until, 'infinity') WHERE step_id = $1
+-- name: step_wait_open(step_id uuid, now timestamptz)
+-- A sender passes over a wait that somebody has locked, who may yet leave it as it was: so it is looked at again, but seldom.
+UPDATE agentq.mission_wait SET is_open = true, due_at = least(until, $2 + greatest(interval '1 minute', $2 - registered_at)) WHERE step_id = $1
 
--- before: step_wait_open(step_id uuid)
-SELECT NULL::uuid AS opened WHERE num_nulls($1) < 0
+-- before: step_wait_open(step_id uuid, now timestamptz)
+SELECT NULL::uuid AS opened WHERE num_nulls($1, $2) < 0
 
 -- name: step_wait_later(step_id uuid, due_at timestamptz)
 UPDATE agentq.mission_wait SET due_at = $2 WHERE step_id = $1
@@ -31,7 +32,7 @@ DELETE FROM agentq.mission_wait WHERE step_id = ANY ($1)
 SELECT NULL::uuid AS over WHERE num_nulls($1) < 0
 
 -- name: step_wait_next()
-SELECT (SELECT due_at FROM agentq.mission_wait WHERE due_at < 'infinity' ORDER BY due_at LIMIT 1)
+SELECT (SELECT due_at FROM agentq.mission_wait ORDER BY due_at LIMIT 1)
 
 -- before: step_wait_next()
 SELECT NULL::timestamptz

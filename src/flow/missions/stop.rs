@@ -14,6 +14,7 @@ use crate::queue::storage::lock_against_rule_change;
 use agentq_core::mission::plan;
 use agentq_core::mission::status::{CountState, MissionStatus};
 use pgrx::Uuid;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 statements!("stop.sql": MISSION_FAIL, MISSION_CANCEL, QUEUED_STEPS, QUEUED_ITEMS, STEP_CANCEL, ITEM_CANCEL, OPEN_CHILDREN, HELD_JOBS);
@@ -53,17 +54,17 @@ pub fn stop(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> Stopped {
     result
 }
 
-/// A mission and the open ones inside it, each after those inside it.
+/// A mission and the open ones inside it, in the order in which missions are locked: the deepest first, then by id.
 pub fn with_inner(db: &Db, mission_id: Uuid) -> Vec<Uuid> {
-    let mut all = Vec::new();
-    let mut next = vec![mission_id];
-    while let Some(outer) = next.pop() {
+    let mut all: Vec<(Reverse<usize>, [u8; 16])> = Vec::new();
+    let mut next = vec![(0, mission_id)];
+    while let Some((depth, outer)) = next.pop() {
         pgrx::check_for_interrupts!();
-        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push(row.only()));
-        all.push(outer);
+        db.run(&OPEN_CHILDREN, &[outer.into()]).each(|row| next.push((depth + 1, row.only())));
+        all.push((Reverse(depth), *outer.as_bytes()));
     }
-    all.reverse();
-    all
+    all.sort_unstable();
+    all.into_iter().map(|(_, id)| Uuid::from_bytes(id)).collect()
 }
 
 fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Option<StepEnd>) {

@@ -67,7 +67,7 @@ fn rise(db: &Db, row: &Rows, now: Micros) {
 /// the gate that it waits at. It keeps its attempts, and the time at which it would have run.
 pub fn suspend(db: &Db, job_id: Uuid, why: Value, now: Micros) {
     lock_against_rule_change();
-    if !db.run(&IS_ASLEEP, &[job_id.into()]).is_empty() {
+    if !db.run(&IS_ASLEEP, &[job_id.into(), timestamp(now).into()]).is_empty() {
         return;
     }
     let place = if settle::lock_free(db, job_id) {

@@ -384,3 +384,30 @@ fn what_is_done_in_any_case_comes_after_the_compensation() {
     assert_eq!(status(&mut s, &mission), "failed");
     db.assert_sound();
 }
+
+#[test]
+fn effects_of_missions_in_a_list_are_undone_with_the_mission_around_them() {
+    let db = database();
+    let mut s = db.session();
+    declare(&mut s, TRIP);
+    let each =
+        json!({"name": "each", "for_each": "$.input.all", "mission": {"steps": [{"name": "book", "kind": "trip"}]}});
+    let template =
+        json!({"on_failure": "compensate", "steps": [each, {"name": "pay", "kind": "pay", "depends_on": ["each"]}]});
+    let mission = start(&mut s, &template, ", '{\"input\": {\"all\": [1, 2]}}'");
+    for _ in 0..2 {
+        let job = id(&claim(&mut s, "trip"));
+        plan(&mut s, &job, BOTH).iter().for_each(|effect| carry_out(&mut s, effect));
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    }
+    let paying = id(&claim(&mut s, "pay"));
+    s.call(&format!("fn_job_fail_or_retry('{paying}', 'bob', 'no money', p_verdict => 'discard')"));
+    assert_eq!(status(&mut s, &mission), "compensating");
+    for _ in 0..4 {
+        let claim = turn(&mut s);
+        undo(&mut s, &claim);
+    }
+    assert_eq!(status(&mut s, &mission), "failed");
+    assert_eq!(s.count("agentq.v_effect WHERE status = 'compensated'"), 4);
+    db.assert_sound();
+}

@@ -1,6 +1,6 @@
 //! What a template may say, and how one is told that it may not.
 
-use super::template::{MOST_STEPS, Outside, Spec, Template};
+use super::template::{MOST_STEPS, Outside, Spec, Template, Wait};
 use crate::Refusal;
 use crate::jsonb::{Container, Item};
 use crate::reader::{Reader, document};
@@ -243,4 +243,32 @@ fn a_mission_whose_steps_need_a_key_needs_one_itself() {
     }
     let plain = json!({"steps": [{"kind": "a"}]});
     assert_eq!(Template::read(document(&plain), &Anything).unwrap().check_key(None), Ok(()));
+}
+
+#[test]
+fn what_is_for_people_has_a_bound() {
+    let step = |description: usize| json!({"kind": "a", "description": "x".repeat(description)});
+    read(json!({"title": "t".repeat(1_000), "description": "d".repeat(20_000), "steps": [step(20_000)]}));
+    refused(json!({"title": "t".repeat(1_001), "steps": [step(1)]}), "title is 1001 bytes, more than the 1000 allowed");
+    refused(json!({"description": "d".repeat(20_001), "steps": [step(1)]}), "description is 20001 bytes");
+    refused(json!({"steps": [step(20_001)]}), "steps[0].description is 20001 bytes");
+}
+
+#[test]
+fn a_step_without_a_worker_keeps_what_it_waits_for() {
+    let template = read(
+        json!({"steps": [{"name": "a", "sleep": {"seconds": 5}}, {"name": "b", "sleep": {"until": "2030-01-01"}},
+        {"name": "c", "signal": "go"}, {"name": "d", "depends_on": ["a"], "signal": {"name": "go", "key": "$.a.until"}}]}),
+    );
+    let waits: Vec<Option<Wait>> = template.steps.iter().map(|step| step.spec.as_ref().unwrap().wait.clone()).collect();
+    let signal = |key: &str| Some(Wait::Signal { name: "go".to_owned(), key: key.to_owned() });
+    let until = Some(Wait::Until("2030-01-01".to_owned()));
+    assert_eq!(waits, [Some(Wait::Sleep(5.0)), until, signal(""), signal("$.a.until")]);
+    let kinds: Vec<&str> = template.steps.iter().map(|step| step.kind.as_str()).collect();
+    assert_eq!(kinds, ["sleep", "sleep", "signal", "signal"]);
+    for step in &template.steps {
+        let spec = step.spec.as_deref().unwrap();
+        let kept = spec.to_jsonb().unwrap();
+        assert_eq!(Spec::from_jsonb(Container::new(&kept).item()), *spec);
+    }
 }

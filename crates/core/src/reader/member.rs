@@ -56,6 +56,10 @@ impl<'a> Member<'a> {
         self.read(|reader| reader.text())
     }
 
+    pub fn at_most(self, longest: usize) -> Result<Option<&'a str>, Refusal> {
+        self.read(|reader| reader.at_most(longest))
+    }
+
     pub fn name(self, longest: usize) -> Result<Option<&'a str>, Refusal> {
         self.read(|reader| reader.name(longest))
     }

@@ -215,6 +215,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A text, empty or not, of at most this many bytes.
+    pub fn at_most(&self, longest: usize) -> Result<&'a str, Refusal> {
+        let text = self.text()?;
+        if text.len() <= longest {
+            return Ok(text);
+        }
+        let problem = format!("{} is {} bytes, more than the {longest} allowed", self.path, text.len());
+        Err(Refusal::new(problem, "Shorten it. What is long belongs elsewhere, with a reference here."))
+    }
+
     /// A text that says something, and is no longer than this many bytes.
     pub fn name(&self, longest: usize) -> Result<&'a str, Refusal> {
         input::name(&self.path, self.text()?, longest)

@@ -29,6 +29,9 @@ pub const DEEPEST: usize = 8;
 /// Items that one step works through.
 pub const MOST_ITEMS: usize = 10_000;
 pub const LONGEST_NAME: usize = 200;
+/// Bytes of what is for people.
+pub const LONGEST_TITLE: usize = 1_000;
+pub const LONGEST_DESCRIPTION: usize = 20_000;
 /// The name under which steps read what the mission was started with.
 pub const INPUT: &str = "input";
 pub const MODES: [&str; 2] = ["graceful", "compensate_then_stop"];

@@ -3,7 +3,10 @@
 use super::order;
 use super::results;
 use super::step::{Branch, Reading, TIMEOUTS};
-use super::{DEEPEST, INPUT, LONGEST_NAME, MODES, MOST_EDGES, MOST_STEPS, Outside, Step, Template};
+use super::{
+    DEEPEST, INPUT, LONGEST_DESCRIPTION, LONGEST_NAME, LONGEST_TITLE, MODES, MOST_EDGES, MOST_STEPS, Outside, Step,
+    Template,
+};
 use crate::Refusal;
 use crate::error::shown;
 use crate::jsonb::Item;
@@ -63,11 +66,11 @@ pub fn template<'a>(
         let (_, needs) = all_steps(&last, false, outside, depth + 1, total)?;
         needs_key = needs_key.or(needs);
     }
-    at.member("description").text()?;
+    at.member("description").at_most(LONGEST_DESCRIPTION)?;
     at.member("risk_level").word(&Risk::WORDS)?;
     let on_failure = at.member("on_failure").hint("Use \"stop\" or \"compensate\".").word(&ON_FAILURE)?;
     Ok(Template {
-        title: at.member("title").text()?.map(str::to_owned),
+        title: at.member("title").at_most(LONGEST_TITLE)?.map(str::to_owned),
         mode: at.member("cancellation_mode").word(&MODES)?.unwrap_or(MODES[0]),
         timeout_seconds: at.member("timeout_seconds").hint("Leave it out for no time-out.").seconds(TIMEOUTS)?,
         compensates_failure: on_failure == Some("compensate"),

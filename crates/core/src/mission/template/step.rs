@@ -1,7 +1,7 @@
 //! Reading one step.
 
 use super::read;
-use super::{INPUT, Outside, Parent, Spec, Step};
+use super::{INPUT, LONGEST_DESCRIPTION, Outside, Parent, Spec, Step};
 use crate::Refusal;
 use crate::error::shown;
 use crate::input;
@@ -80,7 +80,7 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
         let at = self.at;
         at.clone().hint("For example: {\"name\": \"draft\", \"kind\": \"draft_post\"}.").map()?;
         at.object(&KEYS)?;
-        at.member("description").text()?;
+        at.member("description").at_most(LONGEST_DESCRIPTION)?;
         let name = at.member("name").text()?.map_or_else(|| format!("step_{}", self.number + 1), str::to_owned);
         let mission = at.member("mission").reader();
         let without_kind = STEPS_WITHOUT_KIND.into_iter().find(|word| at.member(word).is_there());

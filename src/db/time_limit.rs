@@ -1,0 +1,84 @@
+//! A limit on how long a part of a transaction may take: what users wrote, such as a condition, must not hold up whoever
+//! happens to evaluate it.
+//!
+//! The timer is one of the server's own, of the sort that extensions register. It asks for a cancel of the statement, which
+//! the server obeys wherever it would obey a person, and this module tells the two apart.
+
+use super::parts::{Caught, subtransaction};
+use pgrx::{PgSqlErrorCode, pg_sys};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+unsafe extern "C" {
+    fn RegisterTimeout(id: i32, handler: extern "C-unwind" fn()) -> i32;
+    fn enable_timeout_after(id: i32, delay_ms: i32);
+    fn disable_timeout(id: i32, keep_indicator: bool);
+}
+
+/// The first place in the server's list of timeouts that is free for extensions.
+const USER_TIMEOUT: i32 = 12;
+
+static FIRED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static TIMER: Cell<Option<i32>> = const { Cell::new(None) };
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Called from a signal handler: it only leaves word.
+extern "C-unwind" fn fire() {
+    FIRED.store(true, SeqCst);
+    // SAFETY: what the server's own handler of a cancel does.
+    unsafe {
+        pg_sys::QueryCancelPending = 1;
+        pg_sys::InterruptPending = 1;
+        pg_sys::SetLatch(pg_sys::MyLatch);
+    }
+}
+
+fn timer() -> i32 {
+    TIMER.get().unwrap_or_else(|| {
+        // SAFETY: once for each process; the handler lives as long as the library.
+        let timer = unsafe { RegisterTimeout(USER_TIMEOUT, fire) };
+        TIMER.set(Some(timer));
+        timer
+    })
+}
+
+/// Runs `work` in a subtransaction, for at most this many milliseconds. An error undoes what it did, and is returned, and so
+/// is the end of its time. A person's cancel goes on. A limit inside another has no effect: the outer one holds.
+pub fn attempt_within<R>(limit_ms: i32, work: impl FnOnce() -> R) -> Result<R, Caught> {
+    if IS_RUNNING.replace(true) {
+        return subtransaction(work, |_| true);
+    }
+    struct Stop(i32);
+    impl Drop for Stop {
+        fn drop(&mut self) {
+            IS_RUNNING.set(false);
+            // SAFETY: the timer is registered.
+            unsafe { disable_timeout(self.0, false) };
+            if FIRED.swap(false, SeqCst) {
+                // SAFETY: it was set by this timer, and what it was to end is over.
+                unsafe { pg_sys::QueryCancelPending = 0 };
+            }
+        }
+    }
+    FIRED.store(false, SeqCst);
+    let stop = Stop(timer());
+    // SAFETY: the timer is registered, and stopped when `stop` goes.
+    unsafe { enable_timeout_after(stop.0, limit_ms) };
+    let result = subtransaction(work, |error| {
+        // Before the rollback, which would otherwise be cancelled by it.
+        // SAFETY: the timer is registered.
+        unsafe { disable_timeout(stop.0, false) };
+        error.code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED || FIRED.load(SeqCst)
+    });
+    let timed_out = FIRED.load(SeqCst);
+    drop(stop);
+    result.map_err(|error| match error.code {
+        PgSqlErrorCode::ERRCODE_QUERY_CANCELED if timed_out => {
+            Caught { message: format!("it took longer than {limit_ms} ms"), ..error }
+        }
+        _ => error,
+    })
+}
