@@ -405,7 +405,7 @@ fn a_pause_of_the_whole_leaves_a_mission_alone_that_was_paused_before_and_can_be
     expect(&mut s, "paused", &format!("fn_mission_pause('{mission}')"));
     expect(&mut s, "paused", &format!("fn_mission_pause('{mission}', p_whole => true)"));
     expect(&mut s, "resumed", &format!("fn_mission_resume('{mission}')"));
-    assert_eq!(s.texts("SELECT mission_id::text FROM agentq.mission WHERE paused_at IS NOT NULL"), [sub.clone()]);
+    assert_eq!(s.text("SELECT mission_id FROM agentq.mission WHERE paused_at IS NOT NULL"), sub);
     assert_eq!(id(&claim(&mut s, "a")), s.text("SELECT job_id FROM agentq.v_mission_step WHERE name = 'a'"));
     expect(&mut s, "paused", &format!("fn_mission_pause('{mission}', p_whole => true)"));
     expect(&mut s, "cancelling", &format!("fn_mission_cancel('{mission}')"));

@@ -364,8 +364,8 @@ fn a_job_may_have_a_retry_policy_of_its_own_which_a_redrive_keeps() {
     policy(&mut s, "kind", "own", "{\"backoff\": \"fixed\", \"seconds\": 5}");
     let options = r#"{"retry": {"backoff": "linear", "seconds": 3}}"#;
     let job = id(&s.call(&format!("fn_job_enqueue('own', p_max_attempts => 2, p_options => '{options}')")));
-    let batch = format!(r#"fn_job_enqueue_batch('[{{"job_kind": "own", "retry": {{"seconds": 11}}}}]')"#);
-    let other = text(&s.call(&batch)["jobs"][0], "job_id");
+    let batch = r#"fn_job_enqueue_batch('[{"job_kind": "own", "retry": {"seconds": 11}}]')"#;
+    let other = text(&s.call(batch)["jobs"][0], "job_id");
     expect(&mut s, "claimed", &format!("fn_job_claim('bob', p_options => '{{\"job_id\": \"{job}\"}}')"));
     assert_eq!(fail(&mut s, &job, "")["backoff_sec"], 3);
     expect(&mut s, "claimed", &format!("fn_job_claim('bob', p_options => '{{\"job_id\": \"{other}\"}}')"));

@@ -485,3 +485,21 @@ fn whoever_does_not_hold_a_job_is_told_why() {
     assert_eq!((&batch["acked"], &batch["lease_lost"]), (&json!(0), &json!(2)));
     db.assert_sound();
 }
+
+#[test]
+fn a_heartbeat_is_seen_in_the_row_of_the_job() {
+    let db = database();
+    let mut s = db.session();
+    let job = s.enqueue("x");
+    s.claim("bob");
+    let seen = |s: &mut agentq_tests::Session| {
+        let sql = format!(
+            "SELECT concat_ws(' ', updated_at = picked_at, last_heartbeat_at = updated_at) FROM agentq.job_queue WHERE job_id = '{job}'"
+        );
+        s.text(&sql)
+    };
+    assert_eq!(seen(&mut s), "t");
+    s.shift_clock(10);
+    s.call(&format!("fn_job_heartbeat('{job}', 'bob')"));
+    assert_eq!(seen(&mut s), "f t");
+}
