@@ -47,7 +47,7 @@ use agentq_core::mission::status::MissionStatus;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
-statements!("missions.sql": JOB_HOOK, STEP_MISSION, MISSION_SHOWN, MISSION_CONTEXT, MISSION_STATUS);
+statements!("missions.sql": JOB_HOOK, STEP_MISSION, MISSION_SHOWN, MISSION_FRESH, MISSION_CONTEXT, MISSION_STATUS);
 
 /// The name of the hook that ends steps.
 const HOOK: &str = "mission";
@@ -121,6 +121,12 @@ pub fn context_of(db: &Db, mission_id: Uuid) -> Context {
 /// How a mission stands, as people are shown it. None: there is no such mission.
 fn shown_status(db: &Db, mission_id: Uuid) -> Option<String> {
     let row = db.run(&MISSION_SHOWN, &[mission_id.into()]);
+    (!row.is_empty()).then(|| row.only())
+}
+
+/// How a mission stands that this transaction has started, as people are shown it.
+fn fresh_status(db: &Db, mission_id: Uuid) -> Option<String> {
+    let row = db.run(&MISSION_FRESH, &[mission_id.into()]);
     (!row.is_empty()).then(|| row.only())
 }
 

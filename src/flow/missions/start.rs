@@ -3,7 +3,7 @@
 use super::ended::{EndedSteps, StepEnd};
 use super::insert::{self, Taken, Target};
 use super::run::Run;
-use super::{check, finalize, shown_status};
+use super::{check, finalize, fresh_status, shown_status};
 use crate::base::actor::actor;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
@@ -187,7 +187,11 @@ fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>
 
 /// The answer about a mission that was started, or has been before.
 pub fn started(db: &Db, submitted: &Submitted, code: &str) -> Jsonb {
-    let status = shown_status(db, submitted.mission_id);
+    let status = if submitted.duplicate {
+        shown_status(db, submitted.mission_id)
+    } else {
+        fresh_status(db, submitted.mission_id)
+    };
     Jsonb::from_value(json!({
         "ok": true, "code": if submitted.duplicate { "duplicate" } else { code }, "duplicate": submitted.duplicate,
         "mission_id": submitted.mission_id.to_string(), "status": status,
