@@ -58,15 +58,17 @@ extension_sql_file!(
 extension_sql_file!("../sql/queue/limits.sql", name = "queue_limits", requires = ["queue_failure"]);
 extension_sql_file!("../sql/queue/domains.sql", name = "queue_domains", requires = ["queue_limits"]);
 extension_sql_file!("../sql/queue/job.sql", name = "queue_job", requires = ["queue_domains"]);
-extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job"]);
+extension_sql_file!("../sql/queue/job_order_due.sql", name = "queue_job_order_due", requires = ["queue_job"]);
+extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job_order_due"]);
 extension_sql_file!("../sql/queue/heartbeat.sql", name = "queue_heartbeat", requires = ["queue_dead_letter"]);
 extension_sql_file!("../sql/queue/job_queue_view.sql", name = "queue_job_queue_view", requires = ["queue_heartbeat"]);
 extension_sql_file!("../sql/queue/job_queue.sql", name = "queue_job_queue", requires = ["queue_job_queue_view"]);
 extension_sql_file!("../sql/queue/views.sql", name = "queue_views", requires = ["queue_job_queue"]);
+extension_sql_file!("../sql/queue/verify.sql", name = "queue_verify", requires = ["queue_views"]);
 extension_sql_file!(
     "../sql/queue/schedule.sql",
     name = "queue_schedule",
-    requires = ["queue_views", fn_schedule_upcoming]
+    requires = ["queue_verify", fn_schedule_upcoming]
 );
 extension_sql_file!("../sql/queue/handler.sql", name = "queue_handler", requires = ["queue_schedule"]);
 extension_sql_file!("../sql/queue/metric.sql", name = "queue_metric", requires = ["queue_handler"]);

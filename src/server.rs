@@ -156,3 +156,10 @@ pub fn transaction_began() -> i64 {
     // SAFETY: a value that is only read.
     unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
 }
+
+/// How long a statement of this session waits for a lock; None: for ever.
+pub fn lock_timeout() -> Option<std::time::Duration> {
+    // SAFETY: a plain variable of the server's.
+    let ms = unsafe { pg_sys::LockTimeout };
+    (ms > 0).then(|| std::time::Duration::from_millis(ms as u64))
+}

@@ -277,7 +277,7 @@ CREATE TABLE agentq_internal.job_order (
 COMMENT ON TABLE agentq_internal.job_order IS 'Storage: the job at the head of each ordering key.';
 COMMENT ON COLUMN agentq_internal.job_order.queue_id IS 'The queue.';
 COMMENT ON COLUMN agentq_internal.job_order.ordering_key IS 'The key.';
-COMMENT ON COLUMN agentq_internal.job_order.job_id IS 'The first of its unfinished jobs.';
+COMMENT ON COLUMN agentq_internal.job_order.job_id IS 'The first of its unfinished jobs; or the last that has finished, while the key is in job_order_due.';
 
 -- Windows in which no second job with a key is let through, though the first may have finished.
 CREATE TABLE agentq_internal.job_throttle (

@@ -56,13 +56,15 @@ BEGIN
         v_gates := v_gates || jsonb_build_object('gate', 'schedule', 'message', 'its time has not come', 'until', v_at);
     END IF;
     IF v_job.line LIKE 'order:%' THEN
-        v_gates := v_gates || (
+        v_gates := v_gates || coalesce((
             SELECT jsonb_build_object('gate', 'ordering_key', 'message',
                 format('another job with the ordering key %s comes first', v_job.ordering_key),
-                'ordering_key', v_job.ordering_key, 'ahead', h.job_id, 'ahead_state', h.state, 'ahead_until', h.lease_until,
-                'hint', 'It runs when that job has finished.')
-            FROM agentq_internal.job_order o JOIN agentq.job_queue h ON h.job_id = o.job_id
-            WHERE o.queue_id = v_job.queue_id AND o.ordering_key = v_job.ordering_key);
+                'ordering_key', v_job.ordering_key, 'ahead', o.job_id, 'ahead_state', h.state, 'ahead_until', h.lease_until,
+                'hint', CASE WHEN u.job_id IS NULL THEN 'It runs when that job has finished.'
+                    ELSE 'That job has finished. The next one comes when the transaction has ended that is enqueueing, changing or cancelling a job with this key.' END)
+            FROM agentq_internal.job_order o LEFT JOIN agentq.job_queue h ON h.job_id = o.job_id
+            LEFT JOIN agentq_internal.job_order_due u ON u.job_id = o.job_id
+            WHERE o.queue_id = v_job.queue_id AND o.ordering_key = v_job.ordering_key), '[]');
     END IF;
     v_gates := v_gates || coalesce((
         SELECT jsonb_agg(jsonb_build_object('gate', 'limit', 'message',

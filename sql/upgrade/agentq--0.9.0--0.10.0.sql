@@ -14,6 +14,7 @@ COMMENT ON COLUMN agentq_internal.job_attempt_log.run IS 'What its worker said o
 COMMENT ON COLUMN agentq_internal.job_lease.lease_seconds IS 'How long the lease was asked to be; NULL: as long as its queue, or the setting, says.';
 COMMENT ON COLUMN agentq_internal.job_lease.heartbeat_at IS 'When its holder last extended it.';
 COMMENT ON COLUMN agentq_internal.job_lease.stall_seconds IS 'As in job.';
+COMMENT ON COLUMN agentq_internal.job_order.job_id IS 'The first of its unfinished jobs; or the last that has finished, while the key is in job_order_due.';
 ALTER TABLE agentq_internal.job ADD COLUMN stall_seconds integer;
 COMMENT ON COLUMN agentq_internal.job.stall_seconds IS 'A holder that makes no progress for this long loses it; NULL: nobody looks.';
 
@@ -112,6 +113,8 @@ COMMENT ON COLUMN agentq_internal.job.retry IS 'How it is tried again, as far as
 COMMENT ON COLUMN agentq_internal.job.context IS 'What it belongs to: trace_id, traceparent, correlation_id, mission_id, command_id, agent_run_id, swarm_run_id. Its worker gets it, and so does every event about it; NULL: nothing.';
 -- include: sql/queue/job_queue_view.sql
 -- include: sql/queue/limit_view.sql
+-- include: sql/queue/job_order_due.sql
+-- include: sql/queue/verify.sql
 -- include: sql/queue/job_explain.sql
 
 ALTER TABLE agentq.mission ADD COLUMN updated_at timestamptz, ADD COLUMN traceparent text, ADD COLUMN outcome text, ADD COLUMN finally_of uuid,

@@ -9,6 +9,7 @@ mod rights;
 mod rows;
 mod settings;
 mod statement;
+mod strangers;
 mod time_limit;
 
 pub use parts::{Caught, attempt, caught, leaving_what_changed, nothing_if_changed, worth_keeping};
@@ -17,6 +18,7 @@ pub use rows::Rows;
 pub use settings::{set_for_transaction, set_locally, with_own_names, with_setting};
 pub use statement::Statement;
 pub(crate) use statement::statements;
+pub use strangers::{Patience, PutOff};
 pub use time_limit::attempt_within;
 
 use crate::json::Jsonb;

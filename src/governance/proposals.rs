@@ -215,7 +215,7 @@ fn fn_proposal_create(
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
     answer::if_on(|rules| {
-        let key = p_dedupe_key.map(|key| input::name("p_dedupe_key", key, input::LONGEST_KEY).or_raise());
+        let key = p_dedupe_key.map(|key| input::key("p_dedupe_key", key).or_raise());
         let source = check_source(required("p_source", p_source));
         let given = required("p_template", p_template);
         check_size(given, rules.checkpoint_max_bytes);

@@ -10,6 +10,7 @@ use crate::db::{self, Db, Rows, statements};
 use crate::error::OrRaise;
 use crate::room::Outcome;
 use agentq_core::context::Context;
+use agentq_core::input::OWN_KEYS;
 use agentq_core::proposal;
 use agentq_core::reader::Member;
 use pgrx::Uuid;
@@ -60,9 +61,12 @@ impl Queued {
     }
 }
 
-/// One turn of the engine's. Somebody who proposes in a long transaction must not keep the engine from its other chores.
+// Reactions that could not become proposals because somebody was in the way.
+thread_local!(static LEFT: db::PutOff<[u8; 16]> = db::PutOff::new());
+
+/// One turn of the engine's.
 pub fn turn() -> Outcome {
-    let proposed = db::with_setting(c"lock_timeout", c"250ms", || propose(clock::now()));
+    let proposed = propose(clock::now());
     Outcome::and_more(proposed.processed, proposed.more)
 }
 
@@ -76,20 +80,25 @@ pub fn propose(now: Micros) -> Proposed {
     }
     db::connect(|db| {
         let mut queued = Vec::new();
-        db.run(&REACTIONS_QUEUED, &[batch.into()]).each(|row| queued.push(Queued::from_row(row)));
-        let created = queued.iter().filter(|reaction| settle(db, reaction, now)).count() as i64;
-        let processed = queued.len() as i64;
-        Proposed { processed, created, more: processed == batch }
+        let left: Vec<Uuid> = db::PutOff::current(&LEFT).into_iter().map(Uuid::from_bytes).collect();
+        db.run(&REACTIONS_QUEUED, &[batch.into(), left.into()]).each(|row| queued.push(Queued::from_row(row)));
+        // Somebody who proposes in a long transaction must not keep the engine from its other chores, nor others from theirs.
+        let patience = db::Patience::of_a_turn();
+        let made: Vec<bool> = queued.iter().filter_map(|reaction| settle(db, reaction, &patience, now)).collect();
+        let (processed, created) = (made.len() as i64, made.iter().filter(|passed| **passed).count() as i64);
+        Proposed { processed, created, more: queued.len() as i64 == batch }
     })
 }
 
-/// Makes the proposal of a reaction, or writes down why there is none. Whether one passed the gate.
-fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
-    let made = db::attempt(|| {
+/// Makes the proposal of a reaction, or writes down why there is none. Whether one passed the gate; None: somebody is in
+/// the way, and it is tried again later.
+fn settle(db: &Db, reaction: &Queued, patience: &db::Patience, now: Micros) -> Option<bool> {
+    let made = patience.attempt(|| {
         let template = reaction.payload.get("template").cloned().unwrap_or(Value::Null);
         let risk = proposal::risk(&template, Member::ABSENT).or_raise();
         let event_id = reaction.event_id.to_string();
-        let key = format!("reaction:{}:{}", reaction.pattern, reaction.dedupe_key.as_ref().unwrap_or(&event_id));
+        let key =
+            format!("{OWN_KEYS}reaction:{}:{}", reaction.pattern, reaction.dedupe_key.as_ref().unwrap_or(&event_id));
         let matrix = json!({"version": reaction.matrix_version, "pattern": reaction.pattern});
         let new = New {
             dedupe_key: Some(&key),
@@ -108,6 +117,10 @@ fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
                 if made.code == "duplicate" { Some("its key has a proposal already") } else { made.reason.as_deref() };
             ("done", reason, Some(made.proposal_id))
         }
+        Err(error) if error.is_in_the_way() => {
+            db::PutOff::add(&LEFT, *reaction.id.as_bytes());
+            return None;
+        }
         Err(error) => {
             pass_on(error);
             let failed = Failed { pattern: &reaction.pattern, event_id: reaction.event_id, depth: reaction.depth };
@@ -116,5 +129,5 @@ fn settle(db: &Db, reaction: &Queued, now: Micros) -> bool {
         }
     };
     db.run(&REACTION_END, &[reaction.id.into(), status.into(), reason.into(), command.into(), timestamp(now).into()]);
-    made.is_ok_and(|made| matches!(made.code, "pending" | "auto_approved"))
+    Some(made.is_ok_and(|made| matches!(made.code, "pending" | "auto_approved")))
 }

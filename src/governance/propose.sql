@@ -1,6 +1,6 @@
--- name: reactions_queued(batch int8)
+-- name: reactions_queued(batch int8, left_alone uuid[])
 SELECT reaction_id, event_id, pattern, payload, dedupe_key, depth, matrix_version
-FROM agentq.reaction WHERE status = 'queued'
+FROM agentq.reaction WHERE status = 'queued' AND reaction_id <> ALL ($2)
 ORDER BY created_at, reaction_id LIMIT $1 FOR UPDATE SKIP LOCKED
 
 -- name: reaction_end(id uuid, status text, reason text, command uuid, now timestamptz)

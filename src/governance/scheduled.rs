@@ -8,6 +8,7 @@ use crate::flow::missions;
 use crate::queue::admin::starters::{self, Slot, Starter};
 use agentq_core::Refusal;
 use agentq_core::context::{Context, GIVEN};
+use agentq_core::input::OWN_KEYS;
 use agentq_core::proposal;
 use agentq_core::reader::{Member, Reader};
 use pgrx::Uuid;
@@ -44,7 +45,7 @@ fn context(at: &Reader<'_>) -> Result<Context, Refusal> {
 fn start(db: &Db, at: &Reader<'_>, slot: &Slot<'_>, now: Micros) -> Result<Option<Uuid>, Refusal> {
     let (template, by) = (template(at)?, actor());
     // One slot makes one proposal, whoever fires it.
-    let key = format!("{}:{}", slot.source(), slot.at);
+    let key = format!("{OWN_KEYS}{}:{}", slot.source(), slot.at);
     let new = New {
         dedupe_key: Some(&key),
         source: "trigger",

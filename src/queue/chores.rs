@@ -4,7 +4,7 @@ use super::admin::{executors, metrics, purge, schedules};
 use super::capacity::{maintain, pressure};
 use super::claim::routing;
 use super::ends::{deadlines, reap};
-use super::storage::{marks, promote};
+use super::storage::{marks, order, promote};
 use crate::base::clock;
 use crate::room::{Chore, Next, Outcome, Stage, Wakes};
 
@@ -12,12 +12,14 @@ use crate::room::{Chore, Next, Outcome, Stage, Wakes};
 const RECOVER_AT_MOST: i64 = 500;
 const PROMOTE_AT_MOST: i64 = 1_000;
 const GIVE_UP_AT_MOST: i64 = 200;
+const PASS_ON_AT_MOST: i64 = 500;
 /// What could not be moved is tried again after this long, in microseconds.
 const AGAIN_US: i64 = 50_000;
 
 pub static CHORES: &[&Chore] = &[
     &REAP_LEASES,
     &PROMOTE_DUE,
+    &PASS_ON_ORDER,
     &ENFORCE_DEADLINES,
     &RUN_SCHEDULES,
     &CHECK_EXECUTORS,
@@ -52,6 +54,20 @@ static PROMOTE_DUE: Chore = Chore {
     run: || {
         let rows = promote::promote_due(clock::now(), || promote::Due::All(PROMOTE_AT_MOST)) as i64;
         Outcome::and_more(rows, rows == PROMOTE_AT_MOST)
+    },
+};
+
+/// The end of a head waits for nobody: what somebody was in the way of is done here.
+static PASS_ON_ORDER: Chore = Chore {
+    name: "pass_on_order",
+    about: "Puts the next job at the head of ordering keys where somebody was in the way when the last one finished.",
+    every_us: 1_000_000,
+    stage: Stage::Work,
+    moves_jobs: true,
+    wakes_on: Wakes::Moment { next: order::next_due, pause_us: AGAIN_US },
+    run: || {
+        let rows = order::pass_on(clock::now(), PASS_ON_AT_MOST) as i64;
+        Outcome::and_more(rows, rows == PASS_ON_AT_MOST)
     },
 };
 

@@ -34,7 +34,13 @@ pub static ROOM: Room = Room {
     settings: settings::KEYS,
     chores: chores::CHORES,
     expiring: &[&EXPIRE_METRIC, &EXPIRE_THROTTLE],
-    at_end: &[counting::changes::at_end, storage::marks::at_end, claim::unflushed::at_end, waking::ends::at_end],
+    at_end: &[
+        counting::changes::at_end,
+        storage::marks::at_end,
+        claim::unflushed::at_end,
+        waking::ends::at_end,
+        storage::idle::at_end,
+    ],
     init: || {
         redrive::init();
         admin::starters::init();

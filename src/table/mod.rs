@@ -43,8 +43,10 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     Yes,
-    /// Someone else has locked, changed or deleted it.
+    /// Someone else has changed or deleted it.
     No,
+    /// Someone else has it locked, and this call did not want to wait.
+    Locked,
 }
 
 /// A moment: the rows that are visible, until it is dropped.
@@ -230,7 +232,11 @@ impl Table {
                 delete(relation, row, command, snapshot, ptr::null_mut(), wait, &mut failure, false)
             })
         };
-        if result == pg_sys::TM_Result::TM_Ok { Deleted::Yes } else { Deleted::No }
+        match result {
+            pg_sys::TM_Result::TM_Ok => Deleted::Yes,
+            pg_sys::TM_Result::TM_BeingModified | pg_sys::TM_Result::TM_WouldBlock => Deleted::Locked,
+            _ => Deleted::No,
+        }
     }
 
     /// Inserts rows, with their index entries. Constraints and triggers of the table hold, rules of

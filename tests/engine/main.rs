@@ -7,5 +7,6 @@ mod launcher;
 mod memory;
 mod notify;
 mod schedules;
+mod strangers;
 mod tick;
 mod waiting;

@@ -2,7 +2,7 @@
 
 use crate::operations::{Operation, Subject};
 use crate::outcome::Said;
-use agentq_tests::{Cluster, Database, PATIENCE, Session};
+use agentq_tests::{Cluster, Database, PATIENCE, Session, eventually};
 use postgres::Client;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -135,6 +135,11 @@ impl<'c> Stage<'c> {
     }
 
     fn left(&mut self, about: &Subject) -> String {
+        // An end that somebody was in the way of leaves the next head of its ordering key to the engine.
+        eventually("every ordering key has its head", || {
+            self.look.call("fn_engine_tick('pass_on_order')");
+            self.look.count("agentq_internal.job_order_due") == 0
+        });
         self.look.text(&format!("SELECT iso.look('{}', '{}', '{}')", about.number, about.job, about.head))
     }
 

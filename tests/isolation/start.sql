@@ -81,6 +81,7 @@ $$;
 CREATE FUNCTION iso.clear() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM agentq_internal.job;
+    DELETE FROM agentq_internal.job_order_due;
     DELETE FROM agentq_internal.job_ready;
     DELETE FROM agentq_internal.job_waiting;
     DELETE FROM agentq_internal.job_line;

@@ -1,6 +1,8 @@
 //! Ordering keys: one at a time, in order, across retries.
 
-use agentq_tests::{Cluster, Options, Session, claimed, database, expect, id, json, refused, until_someone_waits};
+use agentq_tests::{
+    Cluster, Options, PATIENCE, Session, claimed, database, eventually, expect, id, json, refused, until_someone_waits,
+};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -103,7 +105,7 @@ fn what_stands_behind_can_be_changed_cancelled_and_miss_its_deadline() {
 }
 
 #[test]
-fn an_enqueue_behind_a_head_that_finishes_is_not_forgotten() {
+fn an_ack_waits_for_no_producer_and_what_that_puts_behind_is_not_forgotten() {
     let db = database();
     for level in ["READ COMMITTED", "REPEATABLE READ"] {
         let (mut s, mut open) = (db.session(), db.session());
@@ -112,27 +114,115 @@ fn an_enqueue_behind_a_head_that_finishes_is_not_forgotten() {
         open.run("BEGIN");
         let behind = enqueue(&mut open, "a", "");
         let mut acker = db.session();
-        acker.run(&format!("SET default_transaction_isolation = '{level}'"));
-        let acking = std::thread::spawn({
-            let head = head.clone();
-            move || ack(&mut acker, &head)
-        });
-        until_someone_waits(&mut s);
+        acker.run(&format!("SET lock_timeout = '2s'; SET default_transaction_isolation = '{level}'"));
+        ack(&mut acker, &head);
+        // Nothing is there to be claimed, however often somebody asks, and all is in order.
+        assert_eq!(s.claim("bob")["code"], "empty", "{level}");
+        db.assert_sound();
+        // Another comes in meanwhile, and need not wait either.
+        acker.run("SET default_transaction_isolation = 'read committed'");
+        let second = enqueue(&mut acker, "a", "");
+        assert_eq!(s.call(&format!("fn_job_explain('{second}')"))["gates"][0]["gate"], "ordering_key");
+        // It goes on although the producer has not ended: who has not committed has not come yet.
+        assert_eq!(claimed_in_time(&mut s), second, "{level}");
         open.run("COMMIT");
-        acking.join().expect("no panic");
-        assert_eq!(id(&claimed(&mut s, "bob")), behind, "{level}");
+        ack(&mut s, &second);
+        assert_eq!(claimed_in_time(&mut s), behind, "{level}");
         ack(&mut s, &behind);
         // And one that is rolled back is.
         let head = enqueue(&mut s, "a", "");
         claimed(&mut s, "bob");
         open.run("BEGIN");
         enqueue(&mut open, "a", "");
+        ack(&mut acker, &head);
         open.run("ROLLBACK");
-        ack(&mut s, &head);
-        assert_eq!(s.claim("bob")["code"], "empty");
+        eventually("the key is free", || {
+            assert_eq!(s.claim("bob")["code"], "empty");
+            s.count("agentq_internal.job_order_due") == 0
+        });
         assert_eq!(s.count("agentq_internal.job_order"), 0);
     }
     db.assert_sound();
+}
+
+/// The next job that bob gets. What somebody was in the way of is tried again after a while.
+#[track_caller]
+fn claimed_in_time(s: &mut Session) -> String {
+    let mut job = String::new();
+    eventually("a job", || {
+        let claim = s.claim("bob");
+        job = claim["job_id"].as_str().unwrap_or_default().to_owned();
+        claim["code"] == "claimed"
+    });
+    job
+}
+
+/// The job that is next is being changed in an open transaction: no other overtakes it, and nobody waits.
+#[test]
+fn a_next_one_that_somebody_changes_holds_up_its_own_key_only() {
+    let db = database();
+    let (mut s, mut open) = (db.session(), db.session());
+    s.run("SET lock_timeout = '2s'");
+    let heads = [enqueue(&mut s, "a", ""), enqueue(&mut s, "b", ", p_max_attempts => 1")];
+    let jobs: Vec<String> = ["a", "a", "b", "b"].iter().map(|key| enqueue(&mut s, key, "")).collect();
+    expect(&mut s, "claimed", "fn_job_claim('bob', 'x')");
+    expect(&mut s, "claimed", "fn_job_claim('eve', 'x', 1)");
+    let plain = id(&s.call("fn_job_enqueue('y', p_max_attempts => 1)"));
+    expect(&mut s, "claimed", "fn_job_claim('eve', 'y', 1)");
+    open.run("BEGIN");
+    for job in [&jobs[0], &jobs[2]] {
+        expect(&mut open, "changed", &format!("fn_job_change('{job}', '{{\"payload_json\": {{}}}}')"));
+    }
+    ack(&mut s, &heads[0]);
+    s.shift_clock(2);
+    let ticked = s.call("fn_engine_tick('reap_leases')");
+    assert_eq!(ticked["failed"], json!(0), "{ticked}");
+    assert_eq!((s.state(&heads[1]).as_str(), s.state(&plain).as_str()), ("dead_letter", "dead_letter"));
+    assert_eq!(s.claim("bob")["code"], "empty");
+    let ticked = s.call("fn_engine_tick()");
+    assert_eq!(ticked["failed"], json!(0), "{ticked}");
+    db.assert_sound();
+    open.run("COMMIT");
+    let mut next = vec![claimed_in_time(&mut s), claimed_in_time(&mut s)];
+    next.sort();
+    assert_eq!(next, [jobs[0].clone(), jobs[2].clone()]);
+    for (job, behind) in [(&jobs[0], &jobs[1]), (&jobs[2], &jobs[3])] {
+        ack(&mut s, job);
+        assert_eq!(claimed_in_time(&mut s), *behind);
+        ack(&mut s, behind);
+    }
+    assert_eq!(s.count("agentq_internal.job_order"), 0);
+    db.assert_sound();
+}
+
+/// Without an engine the claims of one who is never without work do it; and a server that stops forgets nothing.
+#[test]
+fn keys_without_a_head_go_on_without_the_engine_and_after_a_crash() {
+    for preload in [true, false] {
+        let options = Options { without_preload: !preload, ..Options::default() };
+        let mut cluster = Cluster::start("ordering_left", &options);
+        cluster.make_template();
+        let (mut s, mut open) = (cluster.session("agentq_template"), cluster.session("agentq_template"));
+        let head = enqueue(&mut s, "a", "");
+        claimed(&mut s, "bob");
+        open.run("BEGIN");
+        let behind = enqueue(&mut open, "a", "");
+        ack(&mut s, &head);
+        open.run("COMMIT");
+        if preload {
+            cluster.crash_and_restart();
+            s = cluster.session("agentq_template");
+        }
+        let began = std::time::Instant::now();
+        loop {
+            s.enqueue("other");
+            if id(&claimed(&mut s, "bob")) == behind {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "preload {preload}");
+        }
+        assert_eq!(s.texts("SELECT problem FROM agentq.fn_queue_verify()"), [] as [&str; 0]);
+    }
 }
 
 #[test]
@@ -231,7 +321,7 @@ fn many_workers_keep_every_key_in_order_through_retries_and_a_crash() {
 }
 
 #[test]
-fn nobody_but_the_holder_waits_for_a_producer() {
+fn the_server_ends_heads_that_a_producer_is_behind() {
     let db = database();
     let (mut s, mut open) = (db.session(), db.session());
     // Two heads that the server itself would end: one out of attempts, one out of time.
@@ -241,18 +331,16 @@ fn nobody_but_the_holder_waits_for_a_producer() {
     let late = id(&s.call(&format!("fn_job_enqueue('x', p_options => {options})")));
     open.run("BEGIN");
     let behind = [enqueue(&mut open, "a", ""), enqueue(&mut open, "b", "")];
-    s.run("SET lock_timeout = '5s'");
+    s.run("SET lock_timeout = '2s'");
     s.shift_clock(2);
     assert_eq!(s.claim("cat")["code"], "empty");
     let ticked = s.call("fn_engine_tick()");
     assert_eq!(ticked["failed"], json!(0), "{ticked}");
-    assert_eq!((s.state(&silent).as_str(), s.state(&late).as_str()), ("leased", "queued"));
-    open.run("COMMIT");
-    s.call("fn_engine_tick()");
     assert_eq!((s.state(&silent).as_str(), s.state(&late).as_str()), ("dead_letter", "dead_letter"));
-    for job in behind {
-        assert_eq!(id(&claimed(&mut s, "cat")), job);
-    }
+    open.run("COMMIT");
+    let mut next = [claimed_in_time(&mut s), claimed_in_time(&mut s)];
+    next.sort();
+    assert_eq!(next, behind);
     db.assert_sound();
 }
 

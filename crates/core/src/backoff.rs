@@ -3,7 +3,7 @@
 /// The exponent stops growing here: the eleventh and every later failure waits `base * 1024`.
 const LARGEST_EXPONENT: i64 = 10;
 
-/// Seconds to wait after a failure: `base * 2^least(attempts - 1, 10)`.
+/// Seconds to wait after a failure: `base * 2^least(attempts - 1, 10)`; or whatever else `base` counts.
 ///
 /// `attempts` counts the failures including this one, so the first failure waits `base`.
 pub fn backoff_seconds(base: i64, attempts: i64) -> i64 {

@@ -50,6 +50,22 @@ pub fn name<'a>(what: &str, value: &'a str, longest: usize) -> Result<&'a str, R
     Ok(value)
 }
 
+/// What keys begin with that agentq itself gives to jobs and proposals. No caller can take such a key, and so be in the way
+/// of what it stands for.
+pub const OWN_KEYS: &str = "agentq:";
+
+/// A key that a caller gives to a job or a proposal, so that there is only one of it.
+pub fn key<'a>(what: &str, value: &'a str) -> Result<&'a str, Refusal> {
+    let value = name(what, value, LONGEST_KEY)?;
+    if value.starts_with(OWN_KEYS) {
+        return Err(Refusal::new(
+            format!("{what} \"{}\" begins with {OWN_KEYS}", shown(value)),
+            "Keys that begin so are agentq's own. Use one such as invoice:42.",
+        ));
+    }
+    Ok(value)
+}
+
 /// A reference to something that is kept elsewhere; it may be empty.
 pub fn reference<'a>(what: &str, value: Option<&'a str>) -> Result<Option<&'a str>, Refusal> {
     match value.filter(|value| value.len() > LONGEST_REFERENCE) {

@@ -17,6 +17,7 @@ use crate::queue::rules::Rulebook;
 use agentq_core::Refusal;
 use agentq_core::context::Context;
 use agentq_core::effects::ChainStatus;
+use agentq_core::input::OWN_KEYS;
 use agentq_core::state::JobState;
 use pgrx::Uuid;
 use serde_json::{Value, json};
@@ -157,14 +158,15 @@ impl Turn {
         let mut job = json!({
             "job_kind": compensation.job_kind, "queue": compensation.queue, "payload_json": payload,
             "payload_ref": format!("effect:{}", self.effect_id), "source_ref": format!("effect_chain:{chain_id}"),
-            "target_ref": self.effect_type, "idempotency_key": format!("compensate:{}:{chain_id}", self.effect_id),
+            "target_ref": self.effect_type,
             "run_id": self.mission_id.map(|id| id.to_string()),
         });
         if let Some(attempts) = compensation.max_attempts {
             job["max_attempts"] = json!(attempts);
         }
         let document = Jsonb::from_value(job);
-        let mut job = job_spec::read(&rules, new_id(), document.container().item())?;
+        let key = format!("{OWN_KEYS}compensate:{}:{chain_id}", self.effect_id);
+        let mut job = job_spec::read_own(&rules, new_id(), document.container().item(), &key)?;
         job.options.on_end = Some(ON_END.to_owned());
         let context = match self.mission_id {
             Some(mission) => missions::context_of(db, mission),

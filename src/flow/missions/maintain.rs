@@ -14,19 +14,22 @@ use crate::room::Outcome;
 use agentq_core::mission::status::CountState;
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use std::ffi::CStr;
 
 statements!("maintain.sql": MISSIONS_LATE, MISSIONS_ORPHANED, MISSIONS_STOPPING, MISSIONS_PURGE);
 
-/// How long the engine waits for a row of a mission.
-const WAIT: &CStr = c"100ms";
+// Missions that could not be tended because somebody had them locked, or a hook failed.
+thread_local!(static LEFT: db::PutOff<[u8; 16]> = db::PutOff::new());
 
 /// Runs `work` for the first of these for which it succeeds: one that somebody has locked, or whose hook fails, keeps no
 /// other from it. False: it succeeded for none.
-fn first_of<T>(all: Vec<T>, work: impl Fn(&Db, &T)) -> bool {
-    all.iter().any(|one| {
-        let done = db::attempt(|| db::with_setting(c"lock_timeout", WAIT, || db::connect(|db| work(db, one))));
-        done.inspect_err(|error| log!("agentq: a mission is left for later: {}", error.message)).is_ok()
+fn first_of<T>(all: Vec<(Uuid, T)>, patience: &db::Patience, work: impl Fn(&Db, Uuid, &T)) -> bool {
+    all.iter().any(|(mission, one)| {
+        let done = patience.attempt(|| db::connect(|db| work(db, *mission, one)));
+        done.inspect_err(|error| {
+            log!("agentq: mission {mission} is left for later: {}", error.message);
+            db::PutOff::add(&LEFT, *mission.as_bytes());
+        })
+        .is_ok()
     })
 }
 
@@ -34,41 +37,44 @@ fn first_of<T>(all: Vec<T>, work: impl Fn(&Db, &T)) -> bool {
 pub fn maintain() -> Outcome {
     let (now, keep_seconds) = (clock::now(), Rulebook::current().keep_seconds);
     db::connect(|db| {
+        let patience = db::Patience::of_a_turn();
+        let left = || -> Vec<Uuid> { db::PutOff::current(&LEFT).into_iter().map(Uuid::from_bytes).collect() };
         let mut late: Vec<(Uuid, String)> = Vec::new();
-        db.run(&MISSIONS_LATE, &[timestamp(now).into()]).each(|row| {
+        db.run(&MISSIONS_LATE, &[timestamp(now).into(), left().into()]).each(|row| {
             late.push((row.must("mission_id"), row.must::<TimestampWithTimeZone>("deadline_at").to_iso_string()))
         });
-        let fail = |db: &Db, (mission, deadline): &(Uuid, String)| {
+        let fail = |db: &Db, mission: Uuid, deadline: &String| {
             let error = format!("not ended by {deadline}, as its time-out asked");
-            stop::stop(db, *mission, &Why::Fail { error: &error }, now);
+            stop::stop(db, mission, &Why::Fail { error: &error }, now);
         };
-        if first_of(late, fail) {
+        if first_of(late, &patience, fail) {
             return Outcome::and_more(1, true);
         }
-        let mut orphans: Vec<Uuid> = Vec::new();
-        db.run(&MISSIONS_ORPHANED, &[]).each(|row| orphans.push(row.only()));
-        let cancel = |db: &Db, mission: &Uuid| {
+        let mut orphans: Vec<(Uuid, ())> = Vec::new();
+        db.run(&MISSIONS_ORPHANED, &[left().into()]).each(|row| orphans.push((row.only(), ())));
+        let cancel = |db: &Db, mission: Uuid, (): &()| {
             let why = Why::Cancel { reason: Some("the mission around it was stopped"), by: "agentq", mode: None };
-            stop::stop(db, *mission, &why, now);
+            stop::stop(db, mission, &why, now);
         };
-        if first_of(orphans, cancel) {
+        if first_of(orphans, &patience, cancel) {
             return Outcome::and_more(1, true);
         }
         let mut stopping: Vec<(Uuid, Option<String>)> = Vec::new();
-        db.run(&MISSIONS_STOPPING, &[]).each(|row| {
+        db.run(&MISSIONS_STOPPING, &[left().into()]).each(|row| {
             let why = || row.get::<String>("cancel_reason").unwrap_or_else(|| stop::CANCELLED.to_owned());
             stopping.push((row.must("owner_id"), row.must::<bool>("is_cancelled").then(why)));
         });
-        let take_back = |db: &Db, (mission, cancelled): &(Uuid, Option<String>)| {
+        let take_back = |db: &Db, mission: Uuid, cancelled: &Option<String>| {
             lock_against_rule_change();
-            cancelled.iter().for_each(|why| stop::tell_holders(db, *mission, why));
-            counts::set_state(db, *mission, CountState::Stopping, &[CountState::Stopping]);
-            if stop::take_back(db, *mission, "the mission was stopped", now) {
-                EndedSteps::settle(db, finalize::finalize(db, *mission, now), now);
+            cancelled.iter().for_each(|why| stop::tell_holders(db, mission, why));
+            counts::set_state(db, mission, CountState::Stopping, &[CountState::Stopping]);
+            if stop::take_back(db, mission, "the mission was stopped", now) {
+                EndedSteps::settle(db, finalize::finalize(db, mission, now), now);
             }
         };
-        let taken_back = i64::from(first_of(stopping, take_back));
-        first_of(vec![()], |db, ()| pause::go_on(db, now));
+        let taken_back = i64::from(first_of(stopping, &patience, take_back));
+        let went_on = patience.attempt(|| db::connect(|db| pause::go_on(db, now)));
+        went_on.unwrap_or_else(|error| log!("agentq: paused missions are left for later: {}", error.message));
         let before = timestamp(now - keep_seconds * 1_000_000);
         let removed: i64 = db.run(&MISSIONS_PURGE, &[before.into(), 20_i64.into()]).only();
         Outcome::and_more(taken_back + removed, removed == 20)

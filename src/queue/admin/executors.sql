@@ -34,9 +34,13 @@ WITH classed AS (
              WHEN $2 - last_tick_at <= 2 * make_interval(secs => $1) THEN 'warning'
              ELSE 'stale' END AS now_is
     FROM agentq.queue_heartbeat
+), free AS MATERIALIZED (
+    SELECT h.executor_name FROM classed c JOIN agentq.queue_heartbeat h ON h.executor_name = c.executor_name
+    WHERE c.was <> c.now_is
+    FOR UPDATE OF h SKIP LOCKED
 ), changed AS (
     UPDATE agentq.queue_heartbeat h SET freshness = c.now_is
-    FROM classed c WHERE c.executor_name = h.executor_name AND c.was <> c.now_is
+    FROM classed c JOIN free USING (executor_name) WHERE c.executor_name = h.executor_name
     RETURNING h.executor_name
 )
 SELECT executor_name, was, now_is, executor_kind, silent

@@ -153,7 +153,7 @@ struct Due {
 pub fn fire_due(now: Micros) -> (i64, Option<Micros>) {
     db::connect(|db| {
         let mut due = Vec::new();
-        db.run(&SCHEDULES_DUE, &[timestamp(now).into()]).each(|row| {
+        db.run(&SCHEDULES_DUE, &[timestamp(now).into(), db::PutOff::current(&LEFT).into()]).each(|row| {
             due.push(Due {
                 name: row.must("schedule"),
                 cron: row.must("cron"),
@@ -165,16 +165,25 @@ pub fn fire_due(now: Micros) -> (i64, Option<Micros>) {
                 last_job_id: row.get("last_job_id"),
             });
         });
-        let fired = due.iter().map(|schedule| fire_or_report(db, schedule, now)).sum();
+        let patience = db::Patience::of_a_turn();
+        let fired = due.iter().map(|schedule| fire_or_report(db, schedule, now, &patience)).sum();
         let next = db.run(&SCHEDULE_NEXT, &[]).maybe_only::<TimestampWithTimeZone>().map(|at| at.into_inner());
         (fired, next)
     })
 }
 
+// Schedules whose jobs could not be enqueued because somebody had their key in hand.
+thread_local!(static LEFT: db::PutOff<String> = db::PutOff::new());
+
 /// Fires a schedule. One whose job is not accepted any more is reported and goes on with its next
-/// slot, or, if it has none, is paused; it keeps no other from firing.
-fn fire_or_report(db: &Db, schedule: &Due, now: Micros) -> i64 {
-    db::attempt(|| fire(db, schedule, now)).unwrap_or_else(|error| {
+/// slot, or, if it has none, is paused; it keeps no other from firing. One whose key somebody has in hand fires a little
+/// later.
+fn fire_or_report(db: &Db, schedule: &Due, now: Micros, patience: &db::Patience) -> i64 {
+    patience.attempt(|| fire(db, schedule, now)).unwrap_or_else(|error| {
+        if error.is_in_the_way() {
+            db::PutOff::add(&LEFT, schedule.name.clone());
+            return 0;
+        }
         let next = Rule::parse(&schedule.cron, &schedule.timezone).ok().and_then(|rule| rule.next_after(now));
         let name = schedule.name.as_str();
         warning!("agentq: schedule \"{name}\" could not fire: {}", error.message);

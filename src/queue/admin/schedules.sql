@@ -27,10 +27,10 @@ RETURNING jsonb_build_object('ok', true, 'code', 'removed', 'schedule', schedule
 -- name: schedule_rule(name text)
 SELECT cron, timezone FROM agentq.schedule WHERE schedule = $1 FOR UPDATE
 
--- name: schedules_due(now timestamptz)
+-- name: schedules_due(now timestamptz, left_alone text[])
 SELECT schedule, cron, timezone, job, missed, overlap, next_fire_at, last_job_id
 FROM agentq.schedule
-WHERE next_fire_at <= $1 AND paused_at IS NULL
+WHERE next_fire_at <= $1 AND paused_at IS NULL AND schedule <> ALL ($2)
 ORDER BY next_fire_at, schedule
 LIMIT 100
 FOR UPDATE SKIP LOCKED

@@ -231,7 +231,7 @@ impl<'a> Cursor<'a> {
     /// Takes the job on which the cursor stands, unless another session has it locked or taken.
     pub fn take(&self) -> Option<Taken> {
         let scan = self.scan.as_ref()?;
-        if self.ready.delete(scan, false) == Deleted::No {
+        if self.ready.delete(scan, false) != Deleted::Yes {
             return None;
         }
         let place = Place {

@@ -10,7 +10,7 @@ use crate::queue::capacity::budgets;
 use crate::queue::capacity::gates::{Demand, Passed};
 use crate::queue::ends::deadlines::{self, MissedDeadline};
 use crate::queue::rows::{job, job_lease, job_line};
-use crate::queue::storage::{Place, marks, order};
+use crate::queue::storage::{Place, marks};
 use crate::server::has_fixed_snapshot;
 use crate::table::{Moment, Row, Scan, Table};
 use agentq_core::line::Line;
@@ -106,12 +106,7 @@ impl Search<'_> {
             return Fate::Left;
         }
         if let Some(missed) = deadlines::missed(body, self.now) {
-            // Someone may be putting another job behind it: then it is left for later.
-            if body.is_null(job::ordering_key) || db::connect(|db| order::may_finish_now(db, id)) {
-                return Fate::Late(id, missed);
-            }
-            taken.place.enter_unseen(taken.keyed, self.now);
-            return Fate::Left;
+            return Fate::Late(id, missed);
         }
         let passed = match self.pass(ground, lane, &taken, body) {
             Ok(passed) => passed,

@@ -15,9 +15,9 @@ use crate::queue::capacity::limits::OPEN_AT_ONCE;
 use crate::queue::ends::{hooks, reap};
 use crate::queue::rows::{job_lease, job_line, job_ready};
 use crate::queue::rules::Rulebook;
-use crate::queue::storage::Place;
 use crate::queue::storage::marks::{self, Look, Reading};
 use crate::queue::storage::promote::{Due, promote_due};
+use crate::queue::storage::{Place, order};
 use crate::shared::seats;
 use crate::table::{Moment, Table};
 use agentq_core::counters::Order;
@@ -118,12 +118,13 @@ impl<'a> Search<'a> {
         // Others see what this claim recovers or promotes beside its own jobs only when it commits. If that may take
         // long, it touches no more than it takes. Where the engine is at work, it recovers expired leases every second,
         // and a claim does so only before it says "empty".
+        let most_recovered = if self.lingers { self.request.limit as i64 } else { reap::AT_MOST };
         let mut moved = !self.lingers && (clock::is_shifted() || !seats::engine_runs()) && reap::when_due(self.now) > 0;
         moved |= promote_due(self.now, || self.due()) > 0;
+        moved |= self.may_pass_on() && order::pass_on_when_due(self.now, most_recovered) > 0;
         let refused = Refused::default();
         let mut round = self.round(&refused, moved || marks::has_entered());
         let most_rounds = if self.lingers { MOST_ROUNDS_LINGERING } else { MOST_ROUNDS };
-        let most_recovered = if self.lingers { self.request.limit as i64 } else { reap::AT_MOST };
         let mut rounds = 0;
         while round.claimed.is_empty() {
             if round.put_aside && rounds < most_rounds {
@@ -132,8 +133,11 @@ impl<'a> Search<'a> {
                 if self.lingers {
                     promote_due(self.now, || self.due());
                 }
-            // A job whose holder died may be the next one. Not every recovered job is: some end in the dead letters.
-            } else if reap::now(self.now, most_recovered) == 0 {
+            // A job whose holder died may be the next one, or one that has come to the head of its ordering key. Not every
+            // recovered job is: some end in the dead letters.
+            } else if reap::now(self.now, most_recovered) == 0
+                && (!self.may_pass_on() || order::pass_on(self.now, most_recovered) == 0)
+            {
                 break;
             }
             moved = true;
@@ -145,6 +149,12 @@ impl<'a> Search<'a> {
         // It leaves them to claims that see them.
         std::mem::take(&mut self.unseen).iter().for_each(|(place, keyed)| place.enter_unseen(*keyed, self.now));
         Outcome { claimed: round.claimed, moved, limited_by: self.limited_by }
+    }
+
+    /// Whether it puts jobs at the head of their ordering key: not if others would see them late, and earlier from the
+    /// engine.
+    fn may_pass_on(&self) -> bool {
+        !self.lingers || !seats::engine_runs()
     }
 
     /// Whether the worker has these capabilities.

@@ -260,7 +260,7 @@ impl<'a> Acking<'a> {
         if !slots.is_empty() || !reserved.is_empty() {
             count_first();
         }
-        if self.leases.delete(lease, true) == Deleted::No {
+        if self.leases.delete(lease, true) != Deleted::Yes {
             return LeaseEnd::Changed;
         }
         limits::free(&slots);

@@ -6,7 +6,7 @@ use super::settle::{self, Ending, Seized};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{self, Db, statements};
 use crate::queue::rows::job;
-use crate::queue::storage::{lock_against_rule_change, order, place};
+use crate::queue::storage::{lock_against_rule_change, place};
 use crate::table::Scan;
 use agentq_core::error_class::{FINISH_DEADLINE, START_DEADLINE};
 use agentq_core::retry::Reason;
@@ -17,6 +17,9 @@ statements!("deadlines.sql": DEADLINES_DUE, DEADLINE_GONE);
 
 /// Written into the dead letters as the one who moved them.
 const KEEPER: &str = "agentq";
+
+// Jobs that could not be ended because somebody was in the way.
+thread_local!(static LEFT: db::PutOff<[u8; 16]> = db::PutOff::new());
 
 /// Which deadline a job has missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,8 @@ pub fn enforce(now: Micros, limit: i64) -> usize {
 
 fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
     let mut due = Vec::new();
-    db.run(&DEADLINES_DUE, &[timestamp(now).into(), limit.into()]).each(|row| {
+    let left: Vec<Uuid> = db::PutOff::current(&LEFT).into_iter().map(Uuid::from_bytes).collect();
+    db.run(&DEADLINES_DUE, &[timestamp(now).into(), limit.into(), left.into()]).each(|row| {
         let at = row.must::<TimestampWithTimeZone>("deadline_at").into_inner();
         let missed = if row.must::<bool>("is_start") { MissedDeadline::Start(at) } else { MissedDeadline::Finish(at) };
         due.push((row.must::<Uuid>("job_id"), missed, row.must::<bool>("concerns")));
@@ -64,27 +68,18 @@ fn enforce_due(db: &Db, now: Micros, limit: i64) -> usize {
     for (job_id, missed, concerns) in due {
         if concerns {
             let ended = hooks::end_apart(job_id, || {
-                // Its place before its key, as a claim takes them: else each could have one of the two, and both
-                // leave the job to the other.
                 if settle::lock_free(db, job_id) {
-                    let may = order::may_finish_now(db, job_id);
-                    if may {
-                        end(db, job_id, missed, now);
-                    }
-                    may
-                } else if let Some(place) = place::take_from_line(job_id, false) {
-                    let may = order::may_finish_now(db, job_id);
-                    if may {
-                        give_up(db, job_id, missed, now)
-                    } else {
-                        place.enter(db, now)
-                    }
-                    may
+                    end(db, job_id, missed, now);
+                    true
+                } else if place::take_from_line(job_id, false).is_some() {
+                    give_up(db, job_id, missed, now);
+                    true
                 } else {
                     false
                 }
             });
             if ended != Some(true) {
+                db::PutOff::add(&LEFT, *job_id.as_bytes());
                 continue;
             }
         }

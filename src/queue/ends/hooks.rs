@@ -39,9 +39,6 @@ impl Ended {
     }
 }
 
-/// How long those who end jobs on behalf of all wait for a row that a hook locks.
-const HOOK_WAIT: &std::ffi::CStr = c"100ms";
-
 pub type Hook = fn(&Db, &[Ended], Micros);
 
 /// A hook, and whether the run of a job that names it is a mission.
@@ -50,6 +47,8 @@ type Registered = (&'static str, Hook, bool);
 static HOOKS: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
 thread_local! {
+    /// What is left of the time for which those who end jobs on behalf of all wait for rows that hooks lock.
+    static PATIENCE: db::Patience = const { db::Patience::of_a_turn() };
     /// How many calls that tell together are under way, one inside the other.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static PENDING: RefCell<Vec<(String, Ended)>> = const { RefCell::new(Vec::new()) };
@@ -114,9 +113,9 @@ fn of(job_id: Uuid) -> Option<(String, Context)> {
     on_end.map(|name| (String::from_utf8_lossy(name).into_owned(), telling::kept(&body)))
 }
 
-/// Runs `work` in a subtransaction. There it tells hooks of what `work` ends, apart from what the calls around it have
+/// Runs `work` in `part`, a subtransaction. There it tells hooks of what `work` ends, apart from what the calls around it have
 /// gathered.
-fn apart<R>(work: impl FnOnce() -> R) -> Result<R, db::Caught> {
+fn apart<R, W: FnOnce() -> R>(part: impl FnOnce(W) -> Result<R, db::Caught>, work: W) -> Result<R, db::Caught> {
     /// What the calls around it have gathered. It is put back even when an error goes on.
     struct Around(u32, Vec<(String, Ended)>);
     impl Drop for Around {
@@ -126,13 +125,14 @@ fn apart<R>(work: impl FnOnce() -> R) -> Result<R, db::Caught> {
         }
     }
     let _around = Around(DEPTH.replace(0), PENDING.take());
-    db::attempt(work)
+    part(work)
 }
 
 /// Runs `work`, which ends jobs on behalf of all, and leaves those that others have changed since the snapshot, as
 /// `db::leaving_what_changed` does. Hooks are told of all that it has ended.
 pub fn skipping(work: impl FnOnce() -> usize) -> usize {
-    if has_fixed_snapshot() { db::nothing_if_changed(apart(|| together(work))) } else { together(work) }
+    PATIENCE.with(db::Patience::renew);
+    if has_fixed_snapshot() { db::nothing_if_changed(apart(db::attempt, || together(work))) } else { together(work) }
 }
 
 /// Runs `end`, which ends a job on behalf of all. Nobody else is to suffer from its hook: if that fails, or would have to
@@ -141,7 +141,7 @@ pub fn end_apart<R>(job_id: Uuid, end: impl FnOnce() -> R) -> Option<R> {
     if of(job_id).is_none() {
         return Some(end());
     }
-    let ended = apart(|| db::with_setting(c"lock_timeout", HOOK_WAIT, || together(end)));
+    let ended = apart(|end| PATIENCE.with(|patience| patience.attempt(end)), || together(end));
     ended.inspect_err(|error| log!("agentq: job {job_id} is left for later: {}", error.message)).ok()
 }
 

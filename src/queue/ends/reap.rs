@@ -13,7 +13,7 @@ use crate::db::{self, Db, statements};
 use crate::queue::rows::job_lease;
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::marks::{LaneName, Reading};
-use crate::queue::storage::{LockedLease, lock_against_rule_change, order};
+use crate::queue::storage::{LockedLease, lock_against_rule_change};
 use crate::table::{All, Moment, Table};
 use agentq_core::error_class;
 use agentq_core::marks::{Mark, Position};
@@ -21,6 +21,7 @@ use agentq_core::retry::{self, After, Failure, Reason, Verdict};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::cell::Cell;
+use std::collections::HashSet;
 
 statements!("reap.sql": REAP_STALE, REAP_STALLED, REAP_FACTS, PARK, REAP, REAP_UNMOVED);
 
@@ -32,10 +33,16 @@ const LOCKED_AT_MOST: usize = 64;
 const EVERY_US: i64 = 1_000_000;
 /// A job that may have stalled, and has not, is looked at again after this long, in microseconds.
 const LOOK_AT_STALLED_US: i64 = 5_000_000;
+/// A lease that had to be left is worth another look after this long, in microseconds.
+const LEFT_US: i64 = 100_000;
 /// Written into the dead letters as the one who moved them.
 const REAPER: &str = "agentq";
 
-thread_local!(static LAST: Cell<Micros> = const { Cell::new(0) });
+thread_local! {
+    static LAST: Cell<Micros> = const { Cell::new(0) };
+    /// Jobs that could not be ended because somebody was in the way.
+    static LEFT: db::PutOff<[u8; 16]> = db::PutOff::new();
+}
 
 /// Recovers what has expired, if this session has not looked for a while.
 pub fn when_due(now: Micros) -> usize {
@@ -144,11 +151,16 @@ impl Leases {
         let moment = Moment::now();
         let mut all = All::begin(&leases, &moment);
         let (mut expired, mut stalled, mut next) = (Vec::new(), Vec::new(), Micros::MAX);
+        let left: HashSet<[u8; 16]> = db::PutOff::current(&LEFT).into_iter().collect();
         while let Some(lease) = all.next() {
             pgrx::check_for_interrupts!();
             let was_extended = !lease.is_null(job_lease::heartbeat_at);
             let began = lease.time(if was_extended { job_lease::heartbeat_at } else { job_lease::picked_at });
             let until = grace.end(began, lease.time(job_lease::lease_until));
+            if !left.is_empty() && left.contains(lease.id(job_lease::job_id).as_bytes()) {
+                next = next.min(now + LEFT_US);
+                continue;
+            }
             if until <= now {
                 expired.push((until, lease.id(job_lease::job_id)));
                 continue;
@@ -198,11 +210,13 @@ fn recover_stale(db: &Db, threshold_seconds: i32, now: Micros, limit: i64) -> us
     recovered
 }
 
-/// Takes a job back from a holder that fell silent, and tells of it. False: the job would end, and someone is putting
-/// another behind it; it is left for the next time.
+/// Takes a job back from a holder that fell silent, and tells of it. False: the job would end, and whoever hears of that
+/// is not ready to; it is left for the next time.
 fn recover(db: &Db, held: &LockedLease, class: &str, error: &str, now: Micros) -> bool {
     let is_over = take_back(db, held, class, error, now);
-    if is_over {
+    if !is_over {
+        db::PutOff::add(&LEFT, *held.place.job_id.as_bytes());
+    } else {
         let what = serde_json::json!({"job_kind": held.place.job_kind, "lease_owner": held.lease_owner,
             "attempts": held.attempts + 1, "max_attempts": held.max_attempts, "error_class": class, "error": error});
         telling::of_job(db, "job.lease_expired", held.place.job_id, what, now);
@@ -241,9 +255,6 @@ fn take_back(db: &Db, held: &LockedLease, class: &str, error: &str, now: Micros)
     let mut after = retry::after(&failure, &tries::policy_of(&rules, &held.place));
     if retry::is_poisonous(facts.silent_before + 1, rules.max_crashes) && !held.cancel_requested {
         after = After::DeadLetter(Reason::Poison);
-    }
-    if !matches!(after, After::Retry(_)) && !order::may_finish_now(db, job_id) {
-        return false;
     }
     match after {
         After::Retry(_) => {

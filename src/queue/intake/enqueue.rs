@@ -46,7 +46,7 @@ fn fn_job_enqueue(
 ) -> Jsonb {
     answer::if_on(|rules| {
         let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
-        let key = p_idempotency_key.map(|k| input::name("p_idempotency_key", k, input::LONGEST_KEY).or_raise());
+        let key = p_idempotency_key.map(|key| input::key("p_idempotency_key", key).or_raise());
         if let Some(key) = key.filter(|key| looks_like_a_payload(key)) {
             ereport!(
                 WARNING,

@@ -91,6 +91,15 @@ impl<'a> Given<'a> {
 
 /// Reads a job, which is to have this id, or says what is wrong with it.
 pub fn read<'a>(rules: &Rulebook, id: Uuid, item: Item<'a>) -> Result<NewJob<'a>, Refusal> {
+    read_with(rules, id, item, None)
+}
+
+/// Reads a job that agentq makes for itself, under a key of its own.
+pub fn read_own<'a>(rules: &Rulebook, id: Uuid, item: Item<'a>, key: &'a str) -> Result<NewJob<'a>, Refusal> {
+    read_with(rules, id, item, Some(key))
+}
+
+fn read_with<'a>(rules: &Rulebook, id: Uuid, item: Item<'a>, own_key: Option<&'a str>) -> Result<NewJob<'a>, Refusal> {
     let at = Reader::nameless("a job", item).hint("For example: {\"job_kind\": \"mail.send\"}.");
     let given = Given::to(at.map()?);
     let payload = payload_of(&given, rules.payload_max_bytes)?;
@@ -98,7 +107,7 @@ pub fn read<'a>(rules: &Rulebook, id: Uuid, item: Item<'a>) -> Result<NewJob<'a>
         at.object(&JOB_KEYS)?;
     }
     let kind = input::name("job_kind", given.text("job_kind")?.unwrap_or_default(), input::LONGEST_NAME)?;
-    let key = given.text("idempotency_key")?;
+    let key = given.text("idempotency_key")?.map(|key| input::key("idempotency_key", key)).transpose()?.or(own_key);
     let actor = given.text("actor")?;
     let queue = rules.queue(given.text("queue")?.unwrap_or(input::DEFAULT_QUEUE))?;
     let priority = given.member("priority").hint(input::PRIORITY_HINT).whole(input::PRIORITIES)?;
@@ -116,7 +125,7 @@ pub fn read<'a>(rules: &Rulebook, id: Uuid, item: Item<'a>) -> Result<NewJob<'a>
         id,
         queue: Rc::clone(queue),
         kind,
-        key: key.map(|key| input::name("idempotency_key", key, input::LONGEST_KEY)).transpose()?,
+        key,
         actor: actor.map(|actor| input::name("actor", actor, input::LONGEST_NAME)).transpose()?,
         source_ref: reference(&given, "source_ref")?,
         target_ref: reference(&given, "target_ref")?,

@@ -1,11 +1,16 @@
 //! Leases: locked by those who end an attempt, and kept still by those who change rules.
 
 use super::place::Place;
-use crate::db::{Db, Rows, statements};
+use crate::db::{self, Db, Rows, statements};
+use crate::error::raise;
 use crate::queue::rows::job_lease;
+use crate::server::lock_timeout;
+use crate::shared::process;
 use crate::table::Table;
 use pgrx::Uuid;
 use pgrx::prelude::*;
+use std::ffi::CString;
+use std::time::{Duration, Instant};
 
 statements!("lease.sql": HOLD);
 
@@ -46,10 +51,80 @@ pub fn lock_against_rule_change() {
     drop(Table::open(&job_lease::TABLE));
 }
 
-/// Keeps everybody from taking or ending leases until this transaction ends.
+/// While a change of rules waits for its turn, claims and acks wait behind it: so it stands in line for this long at a time, in
+/// milliseconds, then longer, and steps aside in between for twice as long.
+const IN_LINE_MS: u64 = 50;
+const LONGEST_IN_LINE_MS: u64 = 1_000;
+/// And it gives up after this long, in seconds.
+const GIVE_UP_S: u64 = 60;
+
+/// Keeps everybody from taking or ending leases until this transaction ends. It waits for whoever has claimed or ended jobs in
+/// a transaction that is still open, without holding up all the others meanwhile.
 #[allow(unsafe_code, reason = "locking a table")]
 pub fn keep_all_as_they_are() {
     let leases = Table::open(&job_lease::TABLE);
-    // SAFETY: the table is open; the lock is kept to the end of the transaction.
-    unsafe { pg_sys::LockRelationOid(leases.id(), pg_sys::ShareRowExclusiveLock as i32) }
+    let id = leases.id();
+    // Two of these must not wait for what the other has of it.
+    leases.let_go();
+    // SAFETY: the table is part of the schema; the lock is kept to the end of the transaction.
+    let lock = || unsafe { pg_sys::LockRelationOid(id, pg_sys::ShareRowExclusiveLock as i32) };
+    let began = Instant::now();
+    let mut in_line = IN_LINE_MS;
+    loop {
+        let wait = CString::new(format!("{in_line}ms")).expect("digits");
+        let locked = db::attempt(|| db::with_setting(c"lock_timeout", &wait, lock));
+        match locked {
+            Ok(()) => return idle::bound(),
+            Err(error) if !error.is_in_the_way() => raise(error.code, error.message, error.hint),
+            Err(_) => {}
+        }
+        let most = lock_timeout().unwrap_or(Duration::from_secs(GIVE_UP_S));
+        if began.elapsed() + Duration::from_millis(2 * in_line) > most {
+            raise(
+                PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!(
+                    "limits could not be changed in {:.1} s: a transaction that has claimed, ended, cancelled or changed jobs, or sent a signal, is still open",
+                    began.elapsed().as_secs_f64()
+                ),
+                "Nothing was changed. Look for it in pg_stat_activity (state 'idle in transaction'), end it, and try again.",
+            )
+        }
+        process::sleep(2_000 * in_line as i64);
+        in_line = (2 * in_line).min(LONGEST_IN_LINE_MS);
+    }
+}
+
+/// Nobody can claim while a change of rules is not committed: a session that forgets to is ended by the server.
+#[allow(unsafe_code, reason = "a setting of the server's, for the rest of one transaction")]
+pub mod idle {
+    use crate::journal::{self, End};
+    use pgrx::pg_sys;
+    use std::cell::Cell;
+
+    /// How long such a transaction may be idle, in milliseconds.
+    const AT_MOST_MS: i32 = 10_000;
+
+    thread_local!(static BEFORE: Cell<Option<i32>> = const { Cell::new(None) });
+
+    /// Bounds how long this transaction may be idle from now on.
+    pub fn bound() {
+        // SAFETY: a plain variable of the server's, which it reads whenever it begins to wait for a command.
+        let now = unsafe { pg_sys::IdleInTransactionSessionTimeout };
+        if now == 0 || now > AT_MOST_MS {
+            journal::open();
+            BEFORE.set(Some(now));
+            // SAFETY: as above.
+            unsafe { pg_sys::IdleInTransactionSessionTimeout = AT_MOST_MS };
+        }
+    }
+
+    /// Puts the setting back when the transaction has ended.
+    pub fn at_end(end: End) {
+        if matches!(end, End::Committed | End::RolledBack | End::Prepared)
+            && let Some(before) = BEFORE.take()
+        {
+            // SAFETY: as above.
+            unsafe { pg_sys::IdleInTransactionSessionTimeout = before };
+        }
+    }
 }

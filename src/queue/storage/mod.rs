@@ -7,5 +7,5 @@ pub mod order;
 pub mod place;
 pub mod promote;
 
-pub use lease::{LockedLease, lock_against_rule_change};
+pub use lease::{LockedLease, idle, lock_against_rule_change};
 pub use place::Place;

@@ -33,7 +33,7 @@ struct Transaction {
     behind: bool,
     left: Vec<Moved>,
     brought: Vec<Brought>,
-    /// Whether a job was put among the waiting ones.
+    /// Whether a job was put among the waiting ones, or an ordering key among those without a head.
     waits: bool,
     /// Whether something else changed for which waiting claims must look again.
     wakes_all: bool,
@@ -66,7 +66,7 @@ pub fn entered(lanes: &[LaneName<'_>], priority: i32, position: Position, behind
     journal::open();
     TRANSACTION.with_borrow_mut(|transaction| {
         transaction.behind |= behind || clock::is_shifted();
-        transaction.waits |= lanes.iter().any(|lane| matches!(lane, LaneName::Waiting));
+        transaction.waits |= lanes.iter().any(|lane| matches!(lane, LaneName::Waiting | LaneName::Heads));
         for lane in lanes {
             note(&mut transaction.entered, lane.tag(), priority, position);
         }

@@ -6,7 +6,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 /// Names a lane: jobs of a queue (of one kind, or of any) that are ready or stand in a line, all that wait for their
-/// time, or all leases.
+/// time, all leases, or all ordering keys without a head.
 #[derive(Clone, Copy, Hash)]
 pub enum LaneName<'a> {
     Kind(i32, &'a str),
@@ -15,6 +15,8 @@ pub enum LaneName<'a> {
     InLine(&'a str, i32, Option<&'a str>),
     Waiting,
     Leases,
+    /// Ordering keys whose head has finished, and that have no other yet.
+    Heads,
 }
 
 /// The tags of the lanes of one queue and kind, and of any kind: a session has mostly to do with one of them.

@@ -59,9 +59,10 @@ impl Reading {
         }
         let now = clock::real_now();
         // Every row that enters the waiting lane lowers its mark at commit, whatever its time, so
-        // that this mark needs no cap and may point at the next job to fall due. That of the leases
-        // is no more than the time of the next to expire as of the last look.
-        if !matches!(lane, LaneName::Waiting | LaneName::Leases) {
+        // that this mark needs no cap and may point at the next job to fall due; so it is with keys
+        // without a head. That of the leases is no more than the time of the next to expire as of the
+        // last look.
+        if !matches!(lane, LaneName::Waiting | LaneName::Heads | LaneName::Leases) {
             reading.cap = in_flight::oldest_insert(now).min(now);
         }
         if let Some(lane) = MARKS.share().find(reading.tag) {
