@@ -267,6 +267,8 @@ ALTER TABLE agentq.schedule DROP CONSTRAINT schedule_job_check,
 COMMENT ON COLUMN agentq.schedule.last_job_id IS 'The job of the last slot, or the mission or proposal.';
 COMMENT ON COLUMN agentq.v_schedule.last_job_id IS 'The job of the last slot, or the mission or proposal.';
 
+COMMENT ON FUNCTION agentq.fn_limit_report IS 'Tells what the other side said of a key, such as a provider: that it lets nobody through before p_retry_at, or that p_remaining is left. All workers heed it at once. A rule must be about the key, and a day ahead is the most.';
+
 -- Nothing is for PUBLIC.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq, agentq_internal FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA agentq, agentq_internal FROM PUBLIC;

@@ -80,11 +80,13 @@ fn every_gate_in_the_way_of_a_claim_is_named() {
     assert_eq!((held_by["gate"].clone(), held_by["limit_key"].clone()), (json!("rate"), json!("provider:a")));
     assert_eq!(held_by["until"], explain(&mut s, &rated[1])["may_run_at"]);
     let closed = id(&s.call("fn_job_enqueue('r', p_options => '{\"limit_keys\": [\"provider:b\"]}')"));
-    s.call("fn_limit_report('provider:b', '2100-01-01')");
-    assert_eq!(gate(&mut s, &closed)["until"], "2100-01-01T00:00:00+00:00");
+    s.call("fn_limit_set('provider:b', '{}')");
+    let told = s.call("fn_limit_report('provider:b', now() + interval '1 hour')");
+    assert_eq!(gate(&mut s, &closed)["until"], told["closed_until"]);
     s.call("fn_limit_remove('provider:b')");
     assert_eq!(explain(&mut s, &closed)["code"], "ready", "without a rule nobody heeds it");
-    s.call("fn_limit_report('provider:b', '2100-01-01')");
+    s.call("fn_limit_set('provider:b', '{}')");
+    s.call("fn_limit_report('provider:b', now() + interval '1 hour')");
     s.call("fn_budget_set('tenant:9', 'usd', 'day', '{\"amount\": 1}')");
     let costly =
         enqueue_all(&mut s, &["c", "c"], ", p_options => '{\"limit_keys\": [\"tenant:9\"], \"cost\": {\"usd\": 1}}'");

@@ -16,6 +16,7 @@ mod enqueue;
 mod failure;
 mod fairness;
 mod finish;
+mod floods;
 mod heartbeat;
 mod idempotency;
 mod insight;

@@ -118,7 +118,12 @@ fn what_the_other_side_says_holds_for_all_at_once() {
     let (mut s, mut other) = (db.session(), db.session());
     enqueue(&mut s, "a", KEY, 3);
     claimed(&mut s, "bob");
-    // Even where there is no rule, and though the worker that tells of it rolls back.
+    // Nobody heeds it where there is no rule, and any rule will do; also if the worker that tells of it rolls back.
+    let told = other.call("fn_limit_report('provider:x', now() + interval '30 seconds')");
+    assert_eq!((told["ok"].clone(), told["code"].clone()), (json!(false), json!("no_rule")));
+    claimed(&mut s, "bob");
+    limit(&mut s, "provider:*", "{}");
+    enqueue(&mut s, "a", KEY, 1);
     other.run("BEGIN");
     let told = other.call("fn_limit_report('provider:x', now() + interval '30 seconds')");
     assert_eq!(told["code"], "reported", "{told}");
@@ -149,11 +154,15 @@ fn what_remains_lowers_the_rate_and_never_raises_it() {
     expect(&mut s, "reported", "fn_limit_report('provider:x', p_remaining => 90)");
     assert_eq!(claim(&mut s), 4);
     // Without a rate there is nothing to lower.
+    limit(&mut s, "provider:y", "{}");
     let told = s.call("fn_limit_report('provider:y', p_remaining => 4)");
     assert_eq!((told["ok"].clone(), told["code"].clone()), (json!(false), json!("not_heeded")));
     for (call, says) in [
         ("fn_limit_report('provider:x')", "told nothing"),
-        ("fn_limit_report('provider:*', now())", "no key of a job"),
+        ("fn_limit_report('provider:*', now())", "no key that a job is given"),
+        ("fn_limit_report('global', now())", "no key that a job is given"),
+        ("fn_limit_report('queue:default', now())", "no key that a job is given"),
+        ("fn_limit_report('kind:a', now())", "no key that a job is given"),
         ("fn_limit_report('provider:x', p_remaining => -1)", "0 or more"),
         ("fn_limit_set('provider:x', '{\"rate\": -1}')", "rate must be a whole number from 0"),
         ("fn_limit_set('provider:x', '{\"per_seconds\": 0}')", "per_seconds must be"),
@@ -170,21 +179,24 @@ fn what_remains_lowers_the_rate_and_never_raises_it() {
     }
 }
 
+/// A worker cannot close anything for longer than a day, nor leave anything behind but a gauge.
 #[test]
-fn a_rule_for_all_reaches_keys_that_were_reported_on() {
+fn a_worker_reports_a_day_ahead_at_most_and_makes_no_rules() {
     let db = database();
     let mut s = db.session();
-    s.call("fn_limit_report('provider:x', now())");
-    enqueue(&mut s, "a", KEY, 5);
-    limit(&mut s, "provider:*", "{\"rate\": 2, \"per_seconds\": 3600}");
-    assert_eq!(claim(&mut s), 2);
-    // A change of its kind does not forget what was begun, nor for ever remember it.
-    for algorithm in ["sliding_window", "token_bucket", "sliding_window"] {
-        limit(&mut s, "provider:*", &format!("{{\"algorithm\": \"{algorithm}\"}}"));
-        assert_eq!(claim(&mut s), 0, "{algorithm}");
+    limit(&mut s, "provider:*", "{}");
+    let told = s.call("fn_limit_report('provider:x', 'infinity')");
+    assert_eq!(told["code"], "reported", "{told}");
+    enqueue(&mut s, "a", KEY, 1);
+    assert_eq!(claim(&mut s), 0);
+    s.shift_clock(86_399);
+    assert_eq!(claim(&mut s), 0);
+    s.shift_clock(86_410);
+    assert_eq!(claim(&mut s), 1);
+    for number in 0..50 {
+        assert_eq!(s.call(&format!("fn_limit_report('junk:{number}', now() + interval '1 hour')"))["code"], "no_rule");
     }
-    s.shift_clock(4_500);
-    assert_eq!(claim(&mut s), 2);
+    assert_eq!(s.count("agentq.limit_rule"), 1);
 }
 
 #[test]
@@ -220,6 +232,7 @@ fn rates_hold_over_a_restart() {
     limit(&mut s, "provider:x", "{\"rate\": 3, \"per_seconds\": 3600}");
     enqueue(&mut s, "a", KEY, 9);
     assert_eq!(claim(&mut s), 3);
+    limit(&mut s, "provider:y", "{}");
     s.call("fn_limit_report('provider:y', now() + interval '1 hour')");
     s.call("fn_engine_tick('tend_limits')");
     assert_eq!(s.count("agentq_internal.limit_gauge"), 2);

@@ -1,20 +1,18 @@
 //! How much of each key is in use, and how many jobs stand in its line, in a table of fixed size that all sessions
 //! share.
 //!
-//! A key is that of a limit, of which a job takes one slot; that of a budget, of which it takes an amount; or the name
-//! of a fair line, of which nothing is taken but turns.
+//! A key is that of a limit, of which a job takes one slot, or that of a budget, of which it takes an amount. Each database
+//! has its share of the places. What is in use goes before jobs that only wait: those can be found in the tables, too. A
+//! key that a rule names has its place whether it is in use or not.
 
-use crate::line::{Fair, Line};
 use crate::name::Name;
-use std::collections::{BTreeSet, BinaryHeap};
+use crate::shares::Shares;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A look for one key goes over at most this many places. Beyond them, the table counts as full.
 const PROBES: usize = 64;
 /// One job's share of a turn, at a weight of 1.
 pub const TURN: u64 = 1 << 20;
-/// The table remembers how far turns have come for at most this many queues with fair lines.
-const QUEUES: usize = 1_024;
 
 /// A key in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,25 +37,6 @@ pub struct CounterDemand<'a> {
     pub amount: i64,
 }
 
-/// A fair line in which jobs wait, and its turn.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LineTurn {
-    /// How much it has had: who has had least is next.
-    pub had: u64,
-    /// Where its next turn begins. It does not make up for what it has missed.
-    pub turn: u64,
-    pub group: u32,
-    pub line: String,
-}
-
-/// How far the turns of a queue have come.
-#[derive(Clone, Copy, Debug, Default)]
-struct Time {
-    database: u32,
-    queue: i32,
-    turn: u64,
-}
-
 pub struct Counters<const N: usize> {
     databases: [u32; N],
     names: [Name; N],
@@ -67,21 +46,19 @@ pub struct Counters<const N: usize> {
     in_line: [i32; N],
     /// What the job wanted that was refused last.
     needed: [i64; N],
-    /// Of a fair line: its queue and its group.
-    queues: [i32; N],
-    groups: [u32; N],
-    turns: [u64; N],
+    /// Whether a rule names the key, so that it keeps its place.
+    named: [bool; N],
     /// Whether a claim was kept from jobs because nothing was left.
     wanted: [bool; N],
-    /// How far the turns of each queue have come: where the job stood that was given out last.
-    times: [Time; QUEUES],
     /// The places at which jobs wait, without gaps, so that nobody has to look at all places; and where each stands
     /// in this list.
     waiting: [u32; N],
     stands_at: [u32; N],
     waiting_count: usize,
-    /// How many of them are fair lines.
-    fair_lines_waited_in: usize,
+    /// How many places each database has for what is in use or named, and how many for lines alone.
+    shares: Shares,
+    /// The database whose jobs in a line were forgotten last, to make room.
+    forgotten: u32,
 }
 
 impl<const N: usize> Default for Counters<N> {
@@ -92,15 +69,13 @@ impl<const N: usize> Default for Counters<N> {
             active: [0; N],
             in_line: [0; N],
             needed: [0; N],
-            queues: [0; N],
-            groups: [0; N],
-            turns: [0; N],
+            named: [false; N],
             wanted: [false; N],
-            times: [Time::default(); QUEUES],
             waiting: [0; N],
             stands_at: [0; N],
             waiting_count: 0,
-            fair_lines_waited_in: 0,
+            shares: Shares::default(),
+            forgotten: 0,
         }
     }
 }
@@ -116,18 +91,82 @@ impl<const N: usize> Counters<N> {
             .find(|place| self.databases[*place] == counter.database && self.names[*place].is(counter.key))
     }
 
-    /// The place of a counter, or one for it: where nothing is counted, it may move in.
-    fn find_or_make(&mut self, counter: CounterKey<'_>) -> Option<usize> {
+    fn is_free(&self, place: usize) -> bool {
+        self.active[place] == 0 && self.in_line[place] == 0 && !self.named[place]
+    }
+
+    /// The place of a counter, or one for it: where nothing is counted, it may move in. What is in use may also take the
+    /// place of jobs that only wait.
+    fn find_or_make(&mut self, counter: CounterKey<'_>, only_waits: bool) -> Option<usize> {
         if let Some(place) = self.find(counter) {
             return Some(place);
         }
         let name = Name::new(counter.key)?;
-        let place = Self::places(counter).find(|place| self.active[*place] == 0 && self.in_line[*place] == 0)?;
-        let (queue, group) = Fair::parse(counter.key).map_or((0, 0), |fair| (fair.queue_id, fair.group()));
-        (self.databases[place], self.names[place]) = (counter.database, name);
-        (self.queues[place], self.groups[place], self.turns[place], self.needed[place]) = (queue, group, 0, 0);
+        let database = counter.database;
+        let has_room = self.shares.has_room(database, N);
+        // Lines alone have half of what a database may have.
+        let may_move_in =
+            if only_waits { has_room && self.lines_of(database) < self.shares.of(database, N) / 2 } else { has_room };
+        let mut place = Self::places(counter).find(|place| may_move_in && self.is_free(*place));
+        if place.is_none() && !only_waits {
+            let may_go = |place: &usize| {
+                let gives_way = has_room || self.databases[*place] == database;
+                gives_way && self.active[*place] == 0 && self.in_line[*place] > 0 && !self.named[*place]
+            };
+            place = Self::places(counter).find(may_go);
+            if let Some(place) = place {
+                self.forget_line(place);
+            }
+        }
+        let place = place?;
+        (self.databases[place], self.names[place], self.needed[place]) = (database, name, 0);
         self.wanted[place] = false;
         Some(place)
+    }
+
+    fn forget_line(&mut self, place: usize) {
+        self.forgotten = self.databases[place];
+        self.end_waiting(place);
+        self.in_line[place] = 0;
+        self.shares.give_back(self.databases[place]);
+    }
+
+    /// The database whose jobs in lines were forgotten to make room, if there was any since this was last asked.
+    pub fn take_forgotten(&mut self) -> Option<u32> {
+        Some(std::mem::take(&mut self.forgotten)).filter(|database| *database != 0)
+    }
+
+    /// How many places of a database hold a line for which nothing is in use.
+    fn lines_of(&self, database: u32) -> usize {
+        // Where few wait, there is no need to count.
+        if self.waiting_count < N / 8 {
+            return 0;
+        }
+        self.waiting(database).filter(|place| self.active[*place] == 0).count()
+    }
+
+    /// Does something to a place, and keeps the shares right.
+    fn at<R>(&mut self, place: usize, change: impl FnOnce(&mut Self) -> R) -> R {
+        let (database, was_free) = (self.databases[place], self.is_free(place));
+        let result = change(self);
+        match (was_free, self.is_free(place)) {
+            (true, false) => self.shares.take(database),
+            (false, true) => self.shares.give_back(database),
+            _ => {}
+        }
+        result
+    }
+
+    /// Gives a key that a rule names its place. False: there is no room for it.
+    pub fn name(&mut self, counter: CounterKey<'_>) -> bool {
+        let Some(place) = self.find_or_make(counter, false) else { return false };
+        self.at(place, |all| all.named[place] = true);
+        true
+    }
+
+    /// Whether the key has a place.
+    pub fn knows(&self, counter: CounterKey<'_>) -> bool {
+        self.find(counter).is_some_and(|place| !self.is_free(place))
     }
 
     pub fn active(&self, counter: CounterKey<'_>) -> i64 {
@@ -157,7 +196,7 @@ impl<const N: usize> Counters<N> {
 
     /// Remembers that a claim was kept from jobs by this key.
     pub fn want(&mut self, counter: CounterKey<'_>) {
-        if let Some(place) = self.find_or_make(counter) {
+        if let Some(place) = self.find_or_make(counter, true) {
             self.wanted[place] = true;
         }
     }
@@ -168,27 +207,21 @@ impl<const N: usize> Counters<N> {
         self.find(counter).is_some_and(|place| std::mem::take(&mut self.wanted[place]) || self.in_line[place] > 0)
     }
 
-    /// Whether jobs wait for any key, or in any fair line.
-    pub fn is_waited(&self) -> (bool, bool) {
-        (self.waiting_count > self.fair_lines_waited_in, self.fair_lines_waited_in > 0)
-    }
-
-    /// The places of a database at which jobs wait: of keys, which have no queue, or of the fair lines of a queue.
-    fn waiting(&self, database: u32, queue: i32) -> impl Iterator<Item = usize> {
+    /// The places of a database at which jobs wait.
+    fn waiting(&self, database: u32) -> impl Iterator<Item = usize> {
         let places = self.waiting[..self.waiting_count].iter().map(|place| *place as usize);
-        places.filter(move |place| self.databases[*place] == database && self.queues[*place] == queue)
+        places.filter(move |place| self.databases[*place] == database)
     }
 
     /// The keys of a database for which jobs wait.
     pub fn waited_for(&self, database: u32) -> impl Iterator<Item = &str> {
-        self.waiting(database, 0).map(|place| self.names[place].as_str())
+        self.waiting(database).map(|place| self.names[place].as_str())
     }
 
     fn begin_waiting(&mut self, place: usize) {
         self.waiting[self.waiting_count] = place as u32;
         self.stands_at[place] = self.waiting_count as u32;
         self.waiting_count += 1;
-        self.fair_lines_waited_in += usize::from(self.queues[place] != 0);
     }
 
     fn end_waiting(&mut self, place: usize) {
@@ -196,17 +229,16 @@ impl<const N: usize> Counters<N> {
         self.waiting[at] = last;
         self.stands_at[last as usize] = at as u32;
         self.waiting_count -= 1;
-        self.fair_lines_waited_in -= usize::from(self.queues[place] != 0);
     }
 
     /// Takes the amount of each, or nothing and says of which there is not enough.
     pub fn take(&mut self, database: u32, wanted: &[CounterDemand<'_>]) -> Result<(), usize> {
         for (number, wish) in wanted.iter().enumerate() {
-            let place = self.find_or_make(CounterKey { database, key: wish.key });
+            let place = self.find_or_make(CounterKey { database, key: wish.key }, false);
             if let Some(place) = place
                 && self.active[place].saturating_add(wish.amount.max(1)) <= wish.most
             {
-                self.active[place] += wish.amount;
+                self.at(place, |all| all.active[place] += wish.amount);
                 self.needed[place] = 0;
                 continue;
             }
@@ -221,8 +253,11 @@ impl<const N: usize> Counters<N> {
 
     /// False: there is no room for the counter. Those who wait look anew at what has come back.
     pub fn add_active(&mut self, counter: CounterKey<'_>, change: i64) -> bool {
-        let Some(place) = self.find_or_make(counter) else { return false };
-        self.active[place] = self.active[place].saturating_add(change).max(0);
+        if change <= 0 && self.find(counter).is_none() {
+            return true;
+        }
+        let Some(place) = self.find_or_make(counter, false) else { return false };
+        self.at(place, |all| all.active[place] = all.active[place].saturating_add(change).max(0));
         if change < 0 {
             self.needed[place] = 0;
         }
@@ -237,40 +272,24 @@ impl<const N: usize> Counters<N> {
                 && self.in_line[place] == 0
                 && is_meant(self.names[place].as_str())
             {
-                self.active[place] = 0;
+                self.at(place, |all| all.active[place] = 0);
             }
         }
     }
 
-    /// False: there is no room for the counter.
+    /// Jobs have come into a line, or left it. False: there is no room for the counter.
     pub fn change_line(&mut self, counter: CounterKey<'_>, change: i32) -> bool {
-        let Some(place) = self.find_or_make(counter) else { return false };
+        let Some(place) = self.find_or_make(counter, true) else { return false };
         let before = self.in_line[place] > 0;
-        self.in_line[place] += change;
+        self.at(place, |all| all.in_line[place] = all.in_line[place].saturating_add(change));
         match (before, self.in_line[place] > 0) {
-            (false, true) => {
-                if self.queues[place] != 0 {
-                    self.turns[place] = self.first_turn(place);
-                }
-                self.begin_waiting(place);
-            }
+            (false, true) => self.begin_waiting(place),
             (true, false) => self.end_waiting(place),
             _ => {}
         }
         // The one that was refused last may have gone.
         if change < 0 {
             self.needed[place] = 0;
-        }
-        true
-    }
-
-    /// Sets how many jobs stand in a line that the table does not know yet. False: there is no room for the counter.
-    pub fn restore_line(&mut self, counter: CounterKey<'_>, in_line: u32) -> bool {
-        let Some(place) = self.find_or_make(counter) else { return false };
-        if self.in_line[place] == 0 && in_line > 0 {
-            self.turns[place] = self.time(counter.database, self.queues[place]);
-            self.in_line[place] = in_line as i32;
-            self.begin_waiting(place);
         }
         true
     }
@@ -289,124 +308,10 @@ impl<const N: usize> Counters<N> {
             if self.in_line[place] > 0 {
                 self.end_waiting(place);
             }
-            (self.databases[place], self.names[place], self.queues[place]) = (0, Name::NONE, 0);
-            (self.active[place], self.in_line[place]) = (0, 0);
-        }
-        self.times.iter_mut().filter(|time| time.database == database).for_each(|time| *time = Time::default());
-    }
-}
-
-/// Turns: the fair lines of a queue are served so that each group gets its share.
-impl<const N: usize> Counters<N> {
-    fn time_place(&self, database: u32, queue: i32) -> Option<usize> {
-        let mut hasher = DefaultHasher::new();
-        (database, queue).hash(&mut hasher);
-        let first = hasher.finish() as usize % QUEUES;
-        let is_it = |time: &Time| (time.database == database && time.queue == queue) || time.database == 0;
-        (0..PROBES).map(|step| (first + step) % QUEUES).find(|place| is_it(&self.times[*place]))
-    }
-
-    /// How far the turns of a queue have come. Whoever begins to wait, or could not be served for a while, begins here,
-    /// because it does not make up for what it has missed. (0 in a queue for which there is no room.)
-    fn time(&self, database: u32, queue: i32) -> u64 {
-        self.time_place(database, queue).map_or(0, |place| self.times[place].turn)
-    }
-
-    fn pass_time(&mut self, database: u32, queue: i32, turn: u64) {
-        if let Some(place) = self.time_place(database, queue) {
-            let turn = self.times[place].turn.max(turn);
-            self.times[place] = Time { database, queue, turn };
+            self.at(place, |all| (all.active[place], all.in_line[place], all.named[place]) = (0, 0, false));
+            (self.databases[place], self.names[place]) = (0, Name::NONE);
         }
     }
-
-    /// Where the turn of a fair line begins when the first jobs come into it: with its group, or with the others.
-    fn first_turn(&self, place: usize) -> u64 {
-        let (database, queue, group) = (self.databases[place], self.queues[place], self.groups[place]);
-        let of_group = self.waiting(database, queue).find(|other| self.groups[*other] == group);
-        of_group.map_or_else(|| self.turns[place].max(self.time(database, queue)), |other| self.turns[other])
-    }
-
-    /// The fair lines of a queue in which jobs wait, of at most `most` groups: those that have had least, the least first.
-    pub fn fair_lines(
-        &self,
-        database: u32,
-        queue: i32,
-        most: usize,
-        may: impl Fn(&Self, Fair<'_>) -> bool,
-    ) -> Vec<LineTurn> {
-        let may = |place: usize| Fair::parse(self.names[place].as_str()).is_some_and(|fair| may(self, fair));
-        // With the greatest on top. Few have to be asked for their names.
-        let mut best: BinaryHeap<(u64, u32)> = BinaryHeap::new();
-        for place in self.waiting(database, queue) {
-            let group = (self.turns[place], self.groups[place]);
-            if best.len() >= most && best.peek().is_some_and(|greatest| group >= *greatest) {
-                continue;
-            }
-            if (most == usize::MAX || !best.iter().any(|other| *other == group)) && may(place) {
-                best.push(group);
-                if best.len() > most {
-                    best.pop();
-                }
-            }
-        }
-        let best: BTreeSet<(u64, u32)> = best.into_iter().collect();
-        let chosen = |place: &usize| best.contains(&(self.turns[*place], self.groups[*place])) && may(*place);
-        let time = self.time(database, queue);
-        let turn = |place: usize| LineTurn {
-            had: self.turns[place],
-            turn: self.turns[place].max(time),
-            group: self.groups[place],
-            line: self.names[place].as_str().to_owned(),
-        };
-        let mut lines: Vec<LineTurn> = self.waiting(database, queue).filter(chosen).map(turn).collect();
-        lines.sort();
-        lines
-    }
-
-    /// How much jobs without a fairness key have had. They are among the ready ones, or in a fair line for what they
-    /// require.
-    pub fn had_without_key(&self, database: u32, queue: i32) -> u64 {
-        self.find(CounterKey { database, key: &without_key(queue) }).map_or(0, |place| self.turns[place])
-    }
-
-    /// Where their next turn begins.
-    pub fn turn_without_key(&self, database: u32, queue: i32) -> u64 {
-        self.had_without_key(database, queue).max(self.time(database, queue))
-    }
-
-    fn set_turn_without_key(&mut self, database: u32, queue: i32, turn: u64) {
-        if let Some(place) = self.find_or_make(CounterKey { database, key: &without_key(queue) }) {
-            self.turns[place] = turn;
-        }
-    }
-
-    /// Jobs of a group were given out, each with this share of its turn.
-    pub fn served(&mut self, database: u32, queue: i32, group: u32, share: u64, jobs: u64) {
-        let mut begins = self.time(database, queue);
-        if group == 0 {
-            begins = self.turn_without_key(database, queue);
-            self.set_turn_without_key(database, queue, begins + share * jobs);
-        }
-        for number in 0..self.waiting_count {
-            let place = self.waiting[number] as usize;
-            if self.queues[place] == queue && self.groups[place] == group && self.databases[place] == database {
-                begins = begins.max(self.turns[place]);
-                self.turns[place] = begins + share * jobs;
-            }
-        }
-        self.pass_time(database, queue, begins + share * jobs.saturating_sub(1));
-    }
-
-    /// There was no job without a fairness key when their turn came: they get the next one when the others have had
-    /// theirs.
-    pub fn passed_over(&mut self, database: u32, queue: i32) {
-        let turn = self.turn_without_key(database, queue) + TURN;
-        self.set_turn_without_key(database, queue, turn);
-    }
-}
-
-fn without_key(queue: i32) -> String {
-    Line::fair(queue, &[], Some("")).map_or_else(String::new, |line| line.name().to_owned())
 }
 
 /// Groups that are to be served, in turn: each time the one that has had least, for its weight.

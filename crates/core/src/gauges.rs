@@ -3,6 +3,7 @@
 use crate::counters::CounterKey;
 use crate::name::Name;
 use crate::rate::Gauge;
+use crate::shares::Shares;
 
 type Micros = i64;
 
@@ -15,8 +16,8 @@ pub struct Gauges<const N: usize> {
     gauges: [Gauge; N],
     /// Whether it has changed since it was last written down.
     changed: [bool; N],
-    /// Places that are taken, whether idle or not.
-    taken: usize,
+    /// Places that each database has taken, whether idle or not.
+    shares: Shares,
 }
 
 impl<const N: usize> Default for Gauges<N> {
@@ -26,7 +27,7 @@ impl<const N: usize> Default for Gauges<N> {
             names: [Name::NONE; N],
             gauges: [Gauge::default(); N],
             changed: [false; N],
-            taken: 0,
+            shares: Shares::default(),
         }
     }
 }
@@ -43,7 +44,7 @@ impl<const N: usize> Gauges<N> {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.taken == 0
+        self.shares.is_empty()
     }
 
     pub fn get(&self, counter: CounterKey<'_>) -> Option<Gauge> {
@@ -56,9 +57,17 @@ impl<const N: usize> Gauges<N> {
             Some(place) => place,
             None => {
                 let name = Name::new(counter.key)?;
-                let is_free = |place: &usize| self.databases[*place] == 0 || self.gauges[*place].is_idle(now);
+                let has_room = self.shares.has_room(counter.database, N);
+                // One that has all that it may have can only put its own idle ones away.
+                let is_free = |place: &usize| match self.databases[*place] {
+                    0 => has_room,
+                    database => (has_room || database == counter.database) && self.gauges[*place].is_idle(now),
+                };
                 let place = Self::places(counter).find(is_free)?;
-                self.taken += usize::from(self.databases[place] == 0);
+                if self.databases[place] != 0 {
+                    self.shares.give_back(self.databases[place]);
+                }
+                self.shares.take(counter.database);
                 (self.databases[place], self.names[place]) = (counter.database, name);
                 self.gauges[place] = Gauge::default();
                 place
@@ -98,7 +107,7 @@ impl<const N: usize> Gauges<N> {
             if self.databases[place] == database {
                 (self.databases[place], self.names[place]) = (0, Name::NONE);
                 self.changed[place] = false;
-                self.taken -= 1;
+                self.shares.give_back(database);
             }
         }
     }
@@ -118,13 +127,31 @@ mod tests {
     #[test]
     fn an_idle_gauge_makes_room_for_another() {
         let rate = Rate { amount: 1, per: 10, burst: 1, is_window: false };
-        let mut gauges = Gauges::<2>::default();
-        for key in ["one", "two"] {
+        let mut gauges = Gauges::<4>::default();
+        for key in ["one", "two", "four"] {
             gauges.change(counter(key), NOW).expect("room").take(&rate, 1, NOW);
         }
         assert!(gauges.change(counter("three"), NOW).is_none());
         assert!(gauges.change(counter("three"), NOW + 10).is_some());
         gauges.clear(1);
+        assert!(gauges.is_empty());
+    }
+
+    #[test]
+    fn one_database_leaves_room_for_another() {
+        let mut gauges = Gauges::<1024>::default();
+        let mut fill = |database: u32| {
+            let room = |number: &i32| {
+                let key = format!("key:{number}");
+                let gauge = gauges.change(CounterKey { database, key: &key }, NOW);
+                gauge.map(|gauge| gauge.close(NOW + 5, NOW)).is_some()
+            };
+            (0..5_000).filter(room).count()
+        };
+        assert!((600..=768).contains(&fill(1)));
+        assert!(fill(2) > 100);
+        gauges.clear(1);
+        gauges.clear(2);
         assert!(gauges.is_empty());
     }
 

@@ -37,10 +37,12 @@ pub mod replay;
 pub mod retry;
 pub mod retry_policy;
 pub mod schedule;
+pub mod shares;
 pub mod snapshot;
 pub mod state;
 pub mod statement;
 pub mod steps;
+pub mod turns;
 pub mod version;
 mod words;
 

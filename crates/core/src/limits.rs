@@ -103,6 +103,11 @@ impl Rules {
         all
     }
 
+    /// The keys of rules about one key each that limit how many jobs are held at once.
+    pub fn named(&self) -> Vec<String> {
+        self.exact.iter().filter(|(_, rule)| rule.max_concurrent.is_some()).map(|(key, _)| key.clone()).collect()
+    }
+
     /// The keys of the rules themselves.
     pub fn names(&self) -> Vec<String> {
         let patterns = self.patterns.iter().map(|(start, _)| format!("{start}*"));

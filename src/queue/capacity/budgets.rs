@@ -99,7 +99,7 @@ fn spent_of(counter: &str) -> i64 {
         return asking::counted(counter).0;
     }
     let counts = tables::count();
-    counts.iter().find(|count| count.key == counter).map_or(0, |count| count.active)
+    counts.keys.iter().find(|count| count.key == counter).map_or(0, |count| count.active)
 }
 
 fn shown(amount: i64) -> String {

@@ -93,7 +93,7 @@ impl<'a> Gates<'a> {
             db.run(&RULES_LOCK, &[]);
             db.run(&BUDGETS_LOCK, &[]);
         });
-        let counts = tables::count().into_iter().map(|count| (count.key.clone(), count)).collect();
+        let counts = tables::count().keys.into_iter().map(|count| (count.key.clone(), count)).collect();
         let gauges = written_gauges(&Moment::latest());
         Gates { rules, budgets, now, counted: Some(Counted { counts, gauges, refused }) }
     }
@@ -158,7 +158,7 @@ impl<'a> Gates<'a> {
     /// The names of lines in which jobs wait: of those that let jobs through now, and of those that do not.
     pub fn waited_for(&self) -> (Vec<String>, Vec<String>) {
         let waited_for = match &self.counted {
-            None => asking::waited_for().unwrap_or_else(|| tables::line_names(false)),
+            None => asking::waited_for().unwrap_or_else(tables::line_names),
             Some(counted) => {
                 let waits = |(key, count): &(&String, &Count)| count.in_line > 0 && !is_fair(key);
                 counted.counts.iter().filter(waits).map(|(key, _)| key.clone()).collect()

@@ -24,12 +24,14 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statements!("limits.sql": LIMIT_SET, LIMIT_PRESET, LIMIT_KNOWN, LIMIT_MARK, LIMIT_REMOVE, LIMITLESS, LIMIT_REPORTED, REPORTS_FORGET, pub RULES_LOCK, pub BUDGETS_LOCK);
+statements!("limits.sql": LIMIT_SET, LIMIT_PRESET, LIMIT_KNOWN, LIMIT_MARK, LIMIT_REMOVE, LIMITLESS, REPORTS_FORGET, pub RULES_LOCK, pub BUDGETS_LOCK);
 
 /// Beginnings of keys that jobs have without being told.
 const RESERVED: [&str; 4] = ["queue:", "kind:", "worker_type:", "worker:"];
 /// A job may be enqueued with at most this many keys.
 const MOST_KEYS: usize = 16;
+/// What the other side says is believed for at most a day, in microseconds. Then somebody tries, and reports again.
+const REPORT_AHEAD_US: i64 = 86_400_000_000;
 /// One part of a claim looks for freed slots of at most this many keys.
 pub const OPEN_AT_ONCE: usize = 16;
 
@@ -265,10 +267,10 @@ fn fn_limit_report(
     p_remaining: default!(Option<i64>, "NULL"),
 ) -> Jsonb {
     let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
-    if key.contains('*') || line::RESERVED.iter().any(|start| key.starts_with(start)) {
+    if check_key(key).is_err() {
         Err(Refusal::new(
-            format!("\"{}\" is no key of a job", agentq_core::error::shown(key)),
-            "Report on one key, such as provider:anthropic.",
+            format!("\"{}\" is no key that a job is given", agentq_core::error::shown(key)),
+            "Report on one key, such as provider:anthropic. To hold up a queue, a kind or everything is for operators: agentq.fn_queue_pause, agentq.fn_limit_set.",
         ))
         .or_raise()
     }
@@ -286,17 +288,17 @@ fn fn_limit_report(
     let now = clock::now();
     // Taken before the rules are read: a change of rules is over by now, or waits for this transaction.
     lock_against_rule_change();
-    // A key that no rule is about gets one, so that claims look at it.
-    if Rulebook::current().limits.of(key).is_none() {
-        db::connect(|db| {
-            db.run(&LIMIT_REPORTED, &[key.into(), timestamp(now).into()]);
-        });
-        wake_all_at_commit();
-    }
-    let rate = Rulebook::current().limits.of(key).and_then(|rule| rule.rate);
+    // Workers report on what operators have ruled about: else one of them could fill the server with keys of its own.
+    let rules = Rulebook::current();
+    let Some(rule) = rules.limits.of(key) else {
+        return Jsonb::from_value(json!({"ok": false, "code": "no_rule", "key": key,
+            "hint": "No rule is about this key. An operator sets one: agentq.fn_limit_set(key, '{}'), or a pattern such as provider:*."}));
+    };
+    let rate = rule.rate;
+    let until = p_retry_at.map(|at| at.into_inner().min(now + REPORT_AHEAD_US));
     let report = |gauge: &mut Gauge| {
-        if let Some(until) = p_retry_at {
-            gauge.close(until.into_inner(), now);
+        if let Some(until) = until {
+            gauge.close(until, now);
             gauge.look_again();
         }
         if let (Some(rate), Some(remaining)) = (&rate, p_remaining) {
@@ -318,7 +320,8 @@ fn fn_limit_report(
         waiters::wake_all();
     }
     let heeded = told && (p_retry_at.is_some() || rate.is_some());
-    let mut answer = json!({"ok": heeded, "code": if heeded { "reported" } else { "not_heeded" }, "key": key});
+    let mut answer = json!({"ok": heeded, "code": if heeded { "reported" } else { "not_heeded" }, "key": key,
+        "closed_until": until.filter(|_| told).map(timestamp)});
     if !heeded {
         answer["hint"] = json!(if told {
             "What remains is of use for a key with a rate only: set one with agentq.fn_limit_set, or give p_retry_at."

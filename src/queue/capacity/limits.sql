@@ -69,11 +69,6 @@ WHERE j.job_id = b.job_id AND b.line NOT LIKE 'order:%' AND b.line NOT LIKE 'fai
   AND CASE WHEN b.line LIKE 'budget:%' THEN $1 ELSE agentq_internal.fn_limit_rule_of(b.line) IS NULL END
 RETURNING j.job_id, j.queue_id, j.job_kind::text, j.priority::integer, j.scheduled_at
 
--- name: limit_reported(limit_key text, now timestamptz)
-INSERT INTO agentq.limit_rule (limit_key, description, created_at, updated_at)
-VALUES ($1, 'made by fn_limit_report', $2, $2)
-ON CONFLICT (limit_key) DO NOTHING
-
 -- name: reports_forget(key text)
 DELETE FROM agentq.limit_rule
 WHERE description = 'made by fn_limit_report' AND starts_with(limit_key, left($1, -1))

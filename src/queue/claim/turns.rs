@@ -9,9 +9,10 @@ use crate::base::clock::Micros;
 use crate::db::{self, statements};
 use crate::queue::counting::{asking, board, tables};
 use crate::shared::is_preloaded;
-use agentq_core::counters::{LineTurn, Order};
+use agentq_core::counters::Order;
 use agentq_core::limits::Rules;
 use agentq_core::line::{Fair, Line};
+use agentq_core::turns::{LineTurn, kind_bit};
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -84,7 +85,9 @@ impl Turns<'_> {
         let mut queues: Vec<i32> = lanes.iter().map(|lane| lane.queue.queue_id).collect();
         queues.dedup();
         let lanes_of = |queue: i32| {
-            let (turns, without_key) = self.lanes_of(queue, if all { usize::MAX } else { at_once });
+            let of_queue = lanes.iter().filter(|lane| lane.queue.queue_id == queue);
+            let kinds = of_queue.fold(0, |kinds, lane| kinds | lane.kind.as_deref().map_or(u64::MAX, kind_bit));
+            let (turns, without_key) = self.lanes_of(queue, if all { usize::MAX } else { at_once }, kinds);
             (queue, turns, without_key)
         };
         let found: Vec<(i32, Vec<LineTurn>, (u64, u64))> = queues.into_iter().map(lanes_of).collect();
@@ -131,20 +134,19 @@ impl Turns<'_> {
 
     /// The fair lines of a queue that this worker may read; and, of the jobs without a fairness key, how much they have
     /// had and where their next turn begins.
-    fn lanes_of(&self, queue: i32, most: usize) -> (Vec<LineTurn>, (u64, u64)) {
+    fn lanes_of(&self, queue: i32, most: usize, kinds: u64) -> (Vec<LineTurn>, (u64, u64)) {
         let capabilities = match self.capabilities {
             Some(given) => given.to_vec(),
             None => announced(self.owner, self.now),
         };
         if is_preloaded()
             && board::ensure(self.leases, tables::count)
-            && let Some(found) = asking::fair_lines(queue, most, &capabilities, |key| self.rules.slots(key))
+            && let Some(found) = asking::fair_lines(queue, most, kinds, &capabilities, |key| self.rules.slots(key))
         {
             return found;
         }
-        let may =
-            |name: &String| Fair::parse(name).is_some_and(|fair| fair.queue_id == queue && fair.admits(&capabilities));
-        let mut names: Vec<String> = tables::line_names(true).into_iter().filter(may).collect();
+        let may = |name: &str| Fair::parse(name).is_some_and(|fair| fair.admits(&capabilities));
+        let mut names = tables::fair_line_names(queue, most, may);
         // Claims begin with different lines.
         let turn = self.now as usize % names.len().max(1);
         names.rotate_left(turn);

@@ -11,16 +11,20 @@ use crate::server::{self, is_on_standby, my_database};
 use crate::shared::is_preloaded;
 use crate::shared::process::sleep;
 use crate::shared::zeroed::{ValidAsZero, Zeroed, init_zeroed};
-use agentq_core::counters::{CounterKey, Counters};
+use agentq_core::counters::{CounterDemand, CounterKey, Counters};
+use agentq_core::line::is_fair;
+use agentq_core::turns::FairLines;
 use pgrx::prelude::*;
 use pgrx::{PgAtomic, PgLwLock, pg_shmem_init};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Keys that can be in use at once in the whole server.
+/// Keys that can be in use at once in the whole server, and fair lines in which jobs can wait. A database alone may have three
+/// quarters of them; what is not used of it takes no memory.
 pub const KEYS: usize = 16_384;
+const LINES: usize = 65_536;
 /// Databases whose slots are counted.
-const DATABASES: usize = 128;
+const DATABASES: usize = 1_024;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(i32)]
@@ -39,12 +43,18 @@ struct Database {
     /// The table of its leases: another one means that the extension was made anew.
     leases: u32,
     state: State,
-    /// Whether there was no room to count a job in a line, so that claims must ask the tables.
+    /// Whether there was no room to count a job in a line, so that claims must ask the tables: in the line of a key, and in a
+    /// fair one.
     crowded: bool,
+    fair_crowded: bool,
+    /// Whether there was no room for all that was in use when it was counted. Until it is counted again, a key that
+    /// is not known may be in use, and nothing of it is given out.
+    overflowed: bool,
 }
 
 pub struct Board {
     pub counters: Counters<KEYS>,
+    pub fair: FairLines<LINES>,
     databases: [Database; DATABASES],
 }
 
@@ -63,14 +73,19 @@ impl Board {
     /// This database's counters, for the leases in this table.
     fn of_leases(&mut self, id: u32, leases: u32) -> Option<&mut Database> {
         if self.database(id)?.leases != leases {
-            self.counters.clear(id);
+            self.clear(id);
             *self.database(id)? = Database { id, leases, ..Database::default() };
         }
         self.database(id)
     }
 
-    fn forget(&mut self, id: u32) {
+    fn clear(&mut self, id: u32) {
         self.counters.clear(id);
+        self.fair.clear(id);
+    }
+
+    fn forget(&mut self, id: u32) {
+        self.clear(id);
         if let Some(database) = self.databases.iter_mut().find(|database| database.id == id) {
             *database = Database::default();
         }
@@ -81,13 +96,10 @@ impl Board {
 pub static BOARD: PgLwLock<Zeroed<Board>> = unsafe { PgLwLock::new(c"agentq_slots") };
 /// Whether jobs stand in any fair line, so that most claims need not ask the board.
 static FAIR_LINES_WAITED_IN: PgAtomic<AtomicBool> = unsafe { PgAtomic::new(c"agentq_fair_lines_waited_in") };
-/// Whether there was no room for what is in use somewhere, so that nobody may rely on having asked before.
-static INCOMPLETE: PgAtomic<AtomicBool> = unsafe { PgAtomic::new(c"agentq_slots_incomplete") };
 
 pub fn init() {
     init_zeroed!(BOARD);
     pg_shmem_init!(FAIR_LINES_WAITED_IN = AtomicBool::new(false));
-    pg_shmem_init!(INCOMPLETE = AtomicBool::new(false));
 }
 
 /// How much of a key is in use, and how many jobs stand in its line.
@@ -96,6 +108,16 @@ pub struct Count {
     pub key: String,
     pub active: i64,
     pub in_line: u32,
+    /// Of what kinds the jobs in a fair line are.
+    pub kinds: u64,
+}
+
+/// What is to be on the board of a database.
+#[derive(Default)]
+pub struct Counts {
+    pub keys: Vec<Count>,
+    /// The keys that rules name: they have their place whether they are in use or not.
+    pub named: Vec<String>,
 }
 
 thread_local! {
@@ -107,12 +129,12 @@ thread_local! {
 /// Sees to it that slots are counted, of the leases in this table; `count` is called if nobody has done so.
 /// False: there is no room for this database, or no shared memory at all; or this is a standby, where leases come and
 /// go without anybody to count them, so that what was counted would be wrong once it is promoted.
-pub fn ensure(leases: pg_sys::Oid, count: impl FnOnce() -> Vec<Count>) -> bool {
+pub fn ensure(leases: pg_sys::Oid, count: impl FnOnce() -> Counts) -> bool {
     if !is_preloaded() {
         return false;
     }
     let leases = leases.to_u32();
-    if KNOWN.get() == leases && !INCOMPLETE.get().load(SeqCst) {
+    if KNOWN.get() == leases {
         return true;
     }
     if is_on_standby() {
@@ -146,17 +168,17 @@ pub fn ensure(leases: pg_sys::Oid, count: impl FnOnce() -> Vec<Count>) -> bool {
     let mut board = BOARD.exclusive();
     // A change of the limits may have counted meanwhile, and others have gone on from there.
     let mine = board.of_leases(my_database(), leases).is_some_and(|database| database.state == State::Counting(me));
-    let known = !mine || board.publish(my_database(), &counts);
+    if mine {
+        board.publish(my_database(), &counts);
+    }
     drop(board);
     COUNTING.set(false);
-    if known {
-        KNOWN.set(leases);
-    }
-    known
+    KNOWN.set(leases);
+    true
 }
 
 /// Forgets databases that are gone; returns how many.
-fn tidy() -> usize {
+pub fn tidy() -> usize {
     let known = {
         let board = BOARD.share();
         let mut known = board.counters.databases();
@@ -173,45 +195,111 @@ fn tidy() -> usize {
 }
 
 impl Board {
+    /// Says whether jobs may stand in fair lines. Those for which there was no room are not counted.
     pub fn tell_of_fair_lines(&self) {
-        FAIR_LINES_WAITED_IN.get().store(self.counters.is_waited().1, SeqCst);
+        let crowded = || self.databases.iter().any(|database| database.fair_crowded);
+        FAIR_LINES_WAITED_IN.get().store(self.fair.is_waited_in() || crowded(), SeqCst);
     }
 
-    /// Sets the counters of a database. False: there is no room for those of slots in use.
-    pub fn publish(&mut self, id: u32, counts: &[Count]) -> bool {
-        self.counters.clear(id);
-        let (mut all, mut crowded) = (true, false);
-        // What is in use goes first: jobs in lines can be found without the board.
-        for count in counts.iter().filter(|count| count.active != 0) {
-            all &= self.counters.add_active(CounterKey { database: id, key: &count.key }, count.active);
+    /// Sets the counters of a database.
+    pub fn publish(&mut self, id: u32, counts: &Counts) {
+        self.clear(id);
+        let counter = |key| CounterKey { database: id, key };
+        // Rules first, then what is in use: jobs in lines can be found without the board.
+        for key in &counts.named {
+            self.counters.name(counter(key));
         }
-        for count in counts.iter().filter(|count| count.in_line > 0) {
-            crowded |= !self.counters.restore_line(CounterKey { database: id, key: &count.key }, count.in_line);
+        let (mut overflowed, mut crowded, mut fair_crowded) = (false, false, false);
+        for count in counts.keys.iter().filter(|count| count.active != 0) {
+            overflowed |= !self.counters.add_active(counter(&count.key), count.active);
         }
-        self.tell_of_fair_lines();
-        if !all {
-            INCOMPLETE.get().store(true, SeqCst);
+        for count in counts.keys.iter().filter(|count| count.in_line > 0) {
+            let jobs = count.in_line as i32;
+            if is_fair(&count.key) {
+                fair_crowded |= !self.fair.change(counter(&count.key), jobs, count.kinds);
+            } else {
+                crowded |= !self.counters.change_line(counter(&count.key), jobs);
+            }
         }
         if let Some(database) = self.database(id) {
-            database.state = if all { State::Known } else { State::Unknown };
-            database.crowded = crowded;
+            database.state = State::Known;
+            (database.overflowed, database.crowded, database.fair_crowded) = (overflowed, crowded, fair_crowded);
         }
-        all
+        self.note_forgotten();
+        self.tell_of_fair_lines();
     }
-}
 
-impl Board {
-    pub fn block(&mut self, counter: CounterKey<'_>) {
-        if !self.counters.change_line(counter, 1)
-            && let Some(database) = self.database(counter.database)
+    /// Remembers whose jobs in lines were forgotten to make room for what is in use.
+    fn note_forgotten(&mut self) {
+        if let Some(id) = self.counters.take_forgotten()
+            && let Some(database) = self.database(id)
         {
             database.crowded = true;
         }
     }
 
-    pub fn is_crowded(&self, id: u32) -> bool {
-        self.databases.iter().any(|database| database.id == id && database.crowded)
+    /// Takes the amount of each, or nothing and says of which there is not enough.
+    pub fn take(&mut self, id: u32, wanted: &[CounterDemand<'_>]) -> Result<(), usize> {
+        if self.database(id).is_some_and(|database| database.overflowed) {
+            let is_known = |wish: &CounterDemand<'_>| self.counters.knows(CounterKey { database: id, key: wish.key });
+            if let Some(number) = wanted.iter().position(|wish| !is_known(wish)) {
+                return Err(number);
+            }
+        }
+        let taken = self.counters.take(id, wanted);
+        self.note_forgotten();
+        taken
     }
+
+    /// An amount of a key is in use, whatever there is of it.
+    pub fn use_up(&mut self, counter: CounterKey<'_>, amount: i64) {
+        if !self.counters.add_active(counter, amount)
+            && let Some(database) = self.database(counter.database)
+        {
+            database.overflowed = true;
+        }
+        self.note_forgotten();
+    }
+
+    /// A job of these kinds has come into a line.
+    pub fn block(&mut self, counter: CounterKey<'_>, kinds: u64) {
+        let is_fair = is_fair(counter.key);
+        let has_room =
+            if is_fair { self.fair.change(counter, 1, kinds) } else { self.counters.change_line(counter, 1) };
+        if !has_room && let Some(database) = self.database(counter.database) {
+            database.crowded |= !is_fair;
+            database.fair_crowded |= is_fair;
+        }
+    }
+
+    /// A job has left a line. One that is not known there was not counted.
+    pub fn unblock(&mut self, counter: CounterKey<'_>) {
+        let Some(database) = self.databases.iter().find(|database| database.id == counter.database).copied() else {
+            return;
+        };
+        if is_fair(counter.key) {
+            if !database.fair_crowded || self.fair.in_line(counter) > 0 {
+                self.fair.change(counter, -1, 0);
+            }
+        } else if !database.crowded || self.counters.in_line(counter) > 0 {
+            self.counters.change_line(counter, -1);
+        }
+    }
+
+    pub fn is_crowded(&self, id: u32, fair: bool) -> bool {
+        let is_crowded = |database: &Database| if fair { database.fair_crowded } else { database.crowded };
+        self.databases.iter().any(|database| database.id == id && is_crowded(database))
+    }
+}
+
+/// Whether something of this database could not be counted for want of room, so that it is worth counting again.
+pub fn is_incomplete() -> bool {
+    if !is_preloaded() {
+        return false;
+    }
+    let (board, me) = (BOARD.share(), my_database());
+    let is_incomplete = |database: &Database| database.crowded || database.fair_crowded || database.overflowed;
+    board.databases.iter().any(|database| database.id == me && is_incomplete(database))
 }
 
 /// Makes room for what is counted of the leases in this table.

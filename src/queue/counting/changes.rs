@@ -3,13 +3,14 @@
 //! A slot is taken on the board before its lease is written, so that a limit is never passed. It is given back when the
 //! lease has gone for everybody to see, or when the claim is rolled back.
 
-use super::board::{self, BOARD, Count};
+use super::board::{self, BOARD, Counts};
 use crate::journal::{self, End};
 use crate::queue::waking::{self, waiters};
 use crate::server::{my_database, subtransaction};
 use crate::shared::is_preloaded;
 use agentq_core::counters::{CounterDemand, CounterKey};
 use agentq_core::line::{Line, is_budget, is_fair};
+use agentq_core::turns::kind_bit;
 use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -35,19 +36,21 @@ struct Change {
     what: What,
     key: String,
     amount: i64,
+    /// Of what kind the job is that was put into a line.
+    kinds: u64,
 }
 
 #[derive(Default)]
 struct Transaction {
     changes: Vec<Change>,
     /// Counted under a lock that keeps leases as they are until it commits; the last one holds.
-    recounts: Vec<(pg_sys::SubTransactionId, Vec<Count>)>,
+    recounts: Vec<(pg_sys::SubTransactionId, Counts)>,
 }
 
 thread_local!(static TRANSACTION: RefCell<Transaction> = RefCell::default());
 
 /// Counts anew when this transaction commits, with what was counted under a lock on the leases.
-pub fn recount_at_commit(leases: pg_sys::Oid, counts: Vec<Count>) {
+pub fn recount_at_commit(leases: pg_sys::Oid, counts: Counts) {
     if is_preloaded() {
         journal::open();
         board::know_leases(leases);
@@ -91,7 +94,7 @@ pub fn take(wanted: &[CounterDemand<'_>]) -> Result<(), usize> {
     let is_new: Vec<bool> = wanted.iter().map(|wish| reusable(wish.key) < wish.amount.max(1)).collect();
     let new: Vec<usize> = (0..wanted.len()).filter(|number| is_new[*number]).collect();
     let slots: Vec<CounterDemand<'_>> = new.iter().map(|number| wanted[*number]).collect();
-    let taken = BOARD.exclusive().counters.take(my_database(), &slots);
+    let taken = BOARD.exclusive().take(my_database(), &slots);
     if let Err(full) = taken {
         return Err(new[full]);
     }
@@ -112,9 +115,9 @@ pub fn spend(key: &str, amount: i64) {
 }
 
 /// A job was put into a line. Those behind the head of an ordering key are not counted.
-pub fn joined(line: &Line) {
+pub fn joined(line: &Line, kind: &str) {
     if !line.is_order() {
-        note(What::Joined, line.name(), 1);
+        note_kind(What::Joined, line.name(), 1, kind_bit(kind));
     }
 }
 
@@ -126,9 +129,13 @@ pub fn left(line: &Line) {
 }
 
 fn note(what: What, key: &str, amount: i64) {
+    note_kind(what, key, amount, 0);
+}
+
+fn note_kind(what: What, key: &str, amount: i64, kinds: u64) {
     if is_preloaded() {
         journal::open();
-        let change = Change { subtransaction: subtransaction(), what, key: key.to_owned(), amount };
+        let change = Change { subtransaction: subtransaction(), what, key: key.to_owned(), amount, kinds };
         TRANSACTION.with_borrow_mut(|transaction| transaction.changes.push(change));
     }
 }
@@ -153,14 +160,14 @@ fn settle(changes: &[Change]) {
             let counter = CounterKey { database: my_database(), key: &change.key };
             match change.what {
                 What::Taken => {}
-                What::Reused | What::Spent => drop(board.counters.add_active(counter, change.amount)),
+                What::Reused | What::Spent => board.use_up(counter, change.amount),
                 What::Freed => told |= board.counters.give_back(counter, change.amount),
                 What::Joined => {
                     // Those who wait for a job are told of one in a fair line as of any other.
                     wanted |= !is_fair(&change.key);
-                    board.block(counter);
+                    board.block(counter, change.kinds);
                 }
-                What::Left => drop(board.counters.change_line(counter, -1)),
+                What::Left => board.unblock(counter),
             }
         }
         board.tell_of_fair_lines();

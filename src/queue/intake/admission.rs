@@ -254,7 +254,7 @@ fn slots(rules: &Rulebook, job: &NewJob<'_>) -> Vec<(String, i64, i64)> {
     let counted = if count_first() { None } else { Some(tables::count()) };
     let active = |key: &str| match &counted {
         None => asking::counted(key).0,
-        Some(counts) => counts.iter().find(|count| count.key == key).map_or(0, |count| count.active),
+        Some(counts) => counts.keys.iter().find(|count| count.key == key).map_or(0, |count| count.active),
     };
     let with_active = |(key, allowed): (String, i64)| {
         let active = active(&key);

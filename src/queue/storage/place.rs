@@ -62,13 +62,13 @@ impl Place {
         marks::entered(&self.lanes(), self.priority, self.position(), behind);
         let fair = self.line.as_ref().and_then(|line| Fair::parse(line.name()));
         marks::brought(self.queue_id, &self.job_kind, fair.is_some_and(|fair| !fair.needs.is_empty()));
-        self.line.iter().for_each(changes::joined);
+        self.line.iter().for_each(|line| changes::joined(line, &self.job_kind));
     }
 
     /// Tells the marks that a row of this job was put into a line in which it has to wait.
     pub fn entered_line(&self) {
         marks::entered(&self.lanes(), self.priority, self.position(), true);
-        self.line.iter().for_each(changes::joined);
+        self.line.iter().for_each(|line| changes::joined(line, &self.job_kind));
     }
 
     /// Tells the marks that a row of this job was put among the waiting ones.

@@ -1,0 +1,102 @@
+//! A tenant that floods keys, lines or databases: others are served as ever, and a rule always has its place.
+
+use agentq_tests::{Cluster, Options, Session, claimed, eventually, expect, id, json};
+
+/// Enqueues this many jobs, each with a key of its own as the option says.
+fn flood(s: &mut Session, kind: &str, count: usize, option: &str) {
+    for from in (0..count).step_by(1_000) {
+        let upto = (from + 999).min(count - 1);
+        s.run(&format!(
+            "SELECT agentq.fn_job_enqueue_batch(jsonb_agg(jsonb_build_object('job_kind', '{kind}') || {option}))
+             FROM generate_series({from}, {upto}) n"
+        ));
+    }
+}
+
+const TENANT: &str = "jsonb_build_object('fairness_key', 'tenant:' || n)";
+
+/// Claims and acks so many jobs of a kind.
+#[track_caller]
+fn work(s: &mut Session, kind: &str, count: usize) {
+    for _ in 0..count {
+        let job = id(&expect(s, "claimed", &format!("fn_job_claim('bob', '{kind}')")));
+        expect(s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    }
+}
+
+/// As many jobs as a limit allows, and not one more.
+#[track_caller]
+fn assert_limit_holds(s: &mut Session, kind: &str, most: usize) {
+    let claims: Vec<String> =
+        (0..most).map(|_| id(&expect(s, "claimed", &format!("fn_job_claim('bob', '{kind}')")))).collect();
+    let refused = s.call(&format!("fn_job_claim('bob', '{kind}')"));
+    assert_eq!(refused["code"], "empty", "{refused}");
+    for job in claims {
+        expect(s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    }
+}
+
+#[test]
+fn lanes_that_only_wait_leave_room_for_limits() {
+    let cluster = Cluster::start("floods_lanes", &Options::default());
+    cluster.make_template();
+    let db = cluster.database();
+    let mut s = db.session();
+    s.call("fn_limit_set('global', '{\"max_concurrent\": 10}')");
+    s.call("fn_limit_set('team:*', '{\"max_concurrent\": 1}')");
+    flood(&mut s, "a", 20_000, TENANT);
+    assert_limit_holds(&mut s, "a", 10);
+    // Another kind, and another limit, beside them.
+    flood(&mut s, "b", 3, "'{\"limit_keys\": [\"team:1\"]}'");
+    assert_limit_holds(&mut s, "b", 1);
+    flood(&mut s, "c", 2, "jsonb_build_object('fairness_key', 'late:' || n)");
+    work(&mut s, "c", 2);
+    // More lanes than there is room for: what is not in memory is found in the table, by every claim.
+    flood(&mut s, "a", 60_000, "jsonb_build_object('fairness_key', 'more:' || n)");
+    flood(&mut s, "d", 2, "jsonb_build_object('fairness_key', 'last:' || n)");
+    assert_limit_holds(&mut s, "a", 10);
+    work(&mut s, "b", 1);
+    let mut found = 0;
+    eventually("a kind with two jobs among eighty thousand lanes is found", || {
+        let claim = s.call("fn_job_claim('bob', 'd')");
+        if claim["code"] == "claimed" {
+            expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'bob')", id(&claim)));
+            found += 1;
+        }
+        found == 2
+    });
+    // When few are left they are counted again, and take turns.
+    s.run(
+        "DELETE FROM agentq_internal.job_line WHERE line LIKE 'fair:%|more:%' OR line LIKE 'fair:%|tenant:1%';
+           DELETE FROM agentq_internal.job j WHERE fairness_key LIKE 'more:%' OR fairness_key LIKE 'tenant:1%'
+               AND NOT EXISTS (SELECT FROM agentq_internal.job_done d WHERE d.job_id = j.job_id)",
+    );
+    s.run("DELETE FROM agentq_internal.job_line WHERE line > 'fair:1||tenant:3'");
+    s.run("DELETE FROM agentq_internal.job WHERE fairness_key > 'tenant:3' AND job_id NOT IN (SELECT job_id FROM agentq_internal.job_done)");
+    let ticked = s.call("fn_engine_tick('tend_limits')");
+    assert_eq!(ticked["failed"], json!(0), "{ticked}");
+    work(&mut s, "a", 20);
+    assert_limit_holds(&mut s, "a", 10);
+}
+
+#[test]
+fn one_database_leaves_room_for_another() {
+    let cluster = Cluster::start("floods_databases", &Options::default());
+    cluster.make_template();
+    let (one, other) = (cluster.database(), cluster.database());
+    let (mut a, mut b) = (one.session(), other.session());
+    // Jobs that wait for slots which nobody has, and jobs in lanes.
+    a.call("fn_limit_set('none:*', '{\"max_concurrent\": 0}')");
+    flood(&mut a, "a", 30_000, "jsonb_build_object('limit_keys', jsonb_build_array('none:' || n))");
+    flood(&mut a, "b", 70_000, TENANT);
+    for _ in 0..200 {
+        assert_eq!(a.call("fn_job_claim_batch('bob', 1000, 'a')")["count"], json!(0));
+    }
+    b.call("fn_limit_set('team:*', '{\"max_concurrent\": 1}')");
+    flood(&mut b, "b", 500, "jsonb_build_object('limit_keys', jsonb_build_array('team:' || n))");
+    let held = b.call("fn_job_claim_batch('bob', 1000, 'b')");
+    assert_eq!(held["count"], json!(500), "{held}");
+    // The one that floods can still work itself.
+    claimed(&mut a, "bob");
+    drop((a, one));
+}
