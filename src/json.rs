@@ -7,6 +7,7 @@
 
 use crate::base::clock::Micros;
 use crate::error::raise;
+use crate::memory;
 use agentq_core::Refusal;
 use agentq_core::jsonb::{self, Container, Item};
 use agentq_core::reader::{Bounds, Reader};
@@ -219,7 +220,9 @@ impl FromDatum for Jsonb {
             return None;
         }
         // SAFETY: the caller says that it is a jsonb datum; detoasting leaves a plain one as it is.
-        Some(Self(unsafe { pg_sys::pg_detoast_datum(datum.cast_mut_ptr()) }.into()))
+        let value = Self(unsafe { pg_sys::pg_detoast_datum(datum.cast_mut_ptr()) }.into());
+        memory::must_suffice_for(value.size());
+        Some(value)
     }
 }
 

@@ -15,6 +15,7 @@ mod flow;
 mod governance;
 mod journal;
 mod json;
+mod memory;
 mod queue;
 mod room;
 mod schema;

@@ -62,7 +62,8 @@ extension_sql_file!("../sql/queue/job_order_due.sql", name = "queue_job_order_du
 extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job_order_due"]);
 extension_sql_file!("../sql/queue/heartbeat.sql", name = "queue_heartbeat", requires = ["queue_dead_letter"]);
 extension_sql_file!("../sql/queue/job_queue_view.sql", name = "queue_job_queue_view", requires = ["queue_heartbeat"]);
-extension_sql_file!("../sql/queue/job_queue.sql", name = "queue_job_queue", requires = ["queue_job_queue_view"]);
+extension_sql_file!("../sql/queue/sight.sql", name = "queue_sight", requires = ["queue_job_queue_view"]);
+extension_sql_file!("../sql/queue/job_queue.sql", name = "queue_job_queue", requires = ["queue_sight"]);
 extension_sql_file!("../sql/queue/views.sql", name = "queue_views", requires = ["queue_job_queue"]);
 extension_sql_file!("../sql/queue/verify.sql", name = "queue_verify", requires = ["queue_views"]);
 extension_sql_file!(
@@ -143,7 +144,8 @@ extension_sql_file!(
 
 // flow: what jobs have already done, missions, effects
 extension_sql_file!("../sql/flow/steps.sql", name = "flow_steps", requires = ["queue_functions"]);
-extension_sql_file!("../sql/flow/mission.sql", name = "flow_mission", requires = ["flow_steps"]);
+extension_sql_file!("../sql/flow/step_view.sql", name = "flow_step_view", requires = ["flow_steps"]);
+extension_sql_file!("../sql/flow/mission.sql", name = "flow_mission", requires = ["flow_step_view"]);
 extension_sql_file!("../sql/flow/mission_wait.sql", name = "flow_mission_wait", requires = ["flow_mission"]);
 extension_sql_file!("../sql/flow/mission_views.sql", name = "flow_mission_views", requires = ["flow_mission_wait"]);
 extension_sql_file!("../sql/flow/effect.sql", name = "flow_effect", requires = ["flow_mission_views"]);

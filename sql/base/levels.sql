@@ -51,7 +51,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION agentq_internal.fn_access_check(text, text) IS 'Refuses an unknown role or level.';
 
--- The statements that give (or take) the privileges of some rules, one per object.
+-- The statements that give (or take) the privileges of some rules, one per object. Tokens are for nobody to read: of a table that has
+-- any, a level gets the other columns.
 CREATE FUNCTION agentq_internal.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.privilege, 'FUNCTION ' || p.oid::regprocedure
@@ -59,8 +60,14 @@ SET search_path = pg_catalog, pg_temp AS $$
     JOIN pg_proc p ON p.proname = r.object AND p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
     WHERE r.level = p_level AND r.privilege = 'EXECUTE'
     UNION ALL
-    SELECT r.privilege, 'TABLE ' || format('agentq.%I', r.object)
-    FROM agentq.access_rule r WHERE r.level = p_level AND r.privilege <> 'EXECUTE'
+    SELECT CASE WHEN r.privilege = 'SELECT' AND c.has_tokens THEN format('SELECT (%s)', c.columns) ELSE r.privilege END,
+           'TABLE ' || format('agentq.%I', r.object)
+    FROM agentq.access_rule r
+    CROSS JOIN LATERAL (
+        SELECT bool_or(a.attname IN ('token', 'lease_token')) AS has_tokens,
+               string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attname NOT IN ('token', 'lease_token')) AS columns
+        FROM pg_attribute a WHERE a.attrelid = to_regclass(format('agentq.%I', r.object)) AND a.attnum > 0 AND NOT a.attisdropped) c
+    WHERE r.level = p_level AND r.privilege <> 'EXECUTE'
 $$;
 COMMENT ON FUNCTION agentq_internal.fn_access_targets(text) IS 'The objects of an access level, as GRANT names them.';
 

@@ -164,7 +164,7 @@ COMMENT ON COLUMN agentq.v_mission.outcome IS 'How it ends when what is to be do
 COMMENT ON COLUMN agentq.v_mission.finally_of IS 'The mission of which this one does what is to be done in any case.';
 
 CREATE OR REPLACE VIEW agentq.v_action_run AS
-SELECT a.lease_token AS id,
+SELECT a.attempt_id AS id,
        coalesce(a.run_id, a.job_id || '#' || a.attempt_no) AS run_id,
        s.step_id,
        s.mission_id,
@@ -181,7 +181,7 @@ FROM (SELECT step_id, job_id, NULL::integer AS item FROM agentq_internal.mission
 JOIN agentq_internal.mission_step s ON s.step_id = w.step_id
 CROSS JOIN LATERAL (SELECT * FROM agentq.job_attempt a WHERE a.job_id = w.job_id) a;
 COMMENT ON VIEW agentq.v_action_run IS 'Every attempt at a step of a mission.';
-COMMENT ON COLUMN agentq.v_action_run.id IS 'The token of that attempt.';
+COMMENT ON COLUMN agentq.v_action_run.id IS 'The attempt, as in job_attempt.';
 COMMENT ON COLUMN agentq.v_action_run.run_id IS 'What its worker calls it, as fn_job_start was told; else the job and the number of the attempt.';
 COMMENT ON COLUMN agentq.v_action_run.step_id IS 'The step.';
 COMMENT ON COLUMN agentq.v_action_run.mission_id IS 'Its mission.';

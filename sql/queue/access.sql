@@ -12,6 +12,7 @@ SELECT agentq_internal.fn_access_allow('EXECUTE', '{worker, operator}', '{
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{reader, operator}', '{
     fn_limit_counted, fn_limit_pending, fn_queue_stale_check, fn_schedule_upcoming, fn_vacuum_state, fn_queue_verify,
     fn_limit_rule_of, fn_budget_period, fn_budget_ends, fn_capable_workers}');
+SELECT agentq_internal.fn_access_allow('EXECUTE', '{worker, reader, operator}', '{fn_attempt_id}');
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{operator}', '{
     fn_job_cancel, fn_job_change, fn_job_move_to_dead_letter, fn_job_purge, fn_job_replay, fn_job_reconcile,
     fn_dead_letter_triage, fn_dead_letter_redrive, fn_dead_letter_purge, fn_error_class_set, fn_error_class_remove,

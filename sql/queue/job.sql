@@ -49,6 +49,7 @@ CREATE TABLE agentq_internal.job (
     stall_seconds   integer,
     context         jsonb,
     retry           jsonb,
+    enqueued_by     text COLLATE "C",
     CONSTRAINT job_pkey PRIMARY KEY (job_id)
 );
 COMMENT ON TABLE agentq_internal.job IS 'Storage: what a job is. Read job_queue instead, which shows where it stands too.';
@@ -87,6 +88,7 @@ COMMENT ON COLUMN agentq_internal.job.on_end IS 'Who in the extension is told wh
 COMMENT ON COLUMN agentq_internal.job.waits_for IS 'What it rests for, if not for time alone, as fn_job_explain tells it. It holds while scheduled_at is what "at" says.';
 COMMENT ON COLUMN agentq_internal.job.stall_seconds IS 'A holder that makes no progress for this long loses it; NULL: nobody looks.';
 COMMENT ON COLUMN agentq_internal.job.context IS 'What it belongs to: trace_id, traceparent, correlation_id, mission_id, command_id, agent_run_id, swarm_run_id. Its worker gets it, and so does every event about it; NULL: nothing.';
+COMMENT ON COLUMN agentq_internal.job.enqueued_by IS 'The role that enqueued it, if actor is another name; NULL: actor is that role.';
 COMMENT ON COLUMN agentq_internal.job.retry IS 'How it is tried again, as far as that is not what its kind, its queue or the default say; NULL: all of it is.';
 
 CREATE TABLE agentq_internal.job_ready (

@@ -21,6 +21,10 @@ BEGIN
         RAISE EXCEPTION 'there is no job %', coalesce(p_job_id::text, 'NULL')
             USING ERRCODE = 'no_data_found', HINT = 'It may have been purged; its dead letter, if any, is in agentq.job_dead_letter.';
     END IF;
+    IF NOT agentq_internal.fn_sees_job(p_job_id) THEN
+        RETURN jsonb_build_object('ok', true, 'code', 'not_yours', 'job_id', p_job_id, 'state', v_job.state, 'gates', '[]'::jsonb,
+            'hint', 'Of a job that somebody else has enqueued a producer sees the state.');
+    END IF;
     IF v_job.finished_at IS NOT NULL THEN
         RETURN jsonb_build_object('ok', true, 'code', 'finished', 'job_id', p_job_id, 'state', v_job.state,
             'finished_at', v_job.finished_at, 'gates', '[]'::jsonb);
@@ -136,6 +140,11 @@ BEGIN
             v_gates := v_gates || jsonb_build_object('gate', 'no_worker', 'message', 'no job is held and no executor has given a sign of life',
                 'hint', 'Start a worker that claims from this queue.');
         END IF;
+    END IF;
+    -- Whose jobs are in the way is not for producers.
+    IF NOT agentq_internal.fn_sees_all_jobs() THEN
+        SELECT coalesce(jsonb_agg(g - '{held_by,ahead,ahead_state,ahead_until}'::text[] ORDER BY n), '[]') INTO v_gates
+        FROM jsonb_array_elements(v_gates) WITH ORDINALITY AS e(g, n);
     END IF;
     RETURN jsonb_build_object('ok', true, 'code', CASE WHEN v_gates = '[]' THEN 'ready' ELSE 'waiting' END,
         'job_id', p_job_id, 'state', v_job.state, 'queue', v_job.queue, 'gates', v_gates,

@@ -91,11 +91,19 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION agentq_internal.fn_job_queue_insert() IS 'Trigger: an INSERT into job_queue enqueues.';
 
+-- The token of a lease is in the answer of its claim and nowhere else: whoever has it can end the attempt. This names the attempt
+-- without it.
+CREATE OR REPLACE FUNCTION agentq.fn_attempt_id(p_lease_token uuid) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT encode(substr(sha256(uuid_send(p_lease_token)), 1, 16), 'hex')::uuid
+$$;
+COMMENT ON FUNCTION agentq.fn_attempt_id(uuid) IS 'The id of the attempt that has this lease token, as job_attempt shows it. It tells nothing of the token.';
+
 -- Every attempt: those that ended, the one that ended its job, and the one going on.
 CREATE OR REPLACE VIEW agentq.job_attempt AS
 SELECT a.job_id,
        (row_number() OVER (PARTITION BY a.job_id ORDER BY a.began_at, a.lease_token))::integer AS attempt_no,
-       a.lease_token, a.lease_owner::text AS lease_owner, a.began_at, a.ended_at, a.outcome::text AS outcome,
+       agentq.fn_attempt_id(a.lease_token) AS attempt_id, a.lease_owner::text AS lease_owner, a.began_at, a.ended_at, a.outcome::text AS outcome,
        a.error_class, a.error, a.error_detail, a.run->>'run_id' AS run_id, a.run->'meta' AS meta
 FROM (
     SELECT job_id, lease_token, lease_owner, began_at, ended_at, outcome, error_class, error, error_detail, run
@@ -110,7 +118,7 @@ FROM (
 COMMENT ON VIEW agentq.job_attempt IS 'One row for every attempt at a job, whoever ended it.';
 COMMENT ON COLUMN agentq.job_attempt.job_id IS 'The job.';
 COMMENT ON COLUMN agentq.job_attempt.attempt_no IS '1 for the first claim, and so on.';
-COMMENT ON COLUMN agentq.job_attempt.lease_token IS 'The token of that claim.';
+COMMENT ON COLUMN agentq.job_attempt.attempt_id IS 'Names it: fn_attempt_id of the token that its claim was given.';
 COMMENT ON COLUMN agentq.job_attempt.lease_owner IS 'Who made it.';
 COMMENT ON COLUMN agentq.job_attempt.began_at IS 'When it was claimed.';
 COMMENT ON COLUMN agentq.job_attempt.ended_at IS 'When it ended; NULL: it goes on.';

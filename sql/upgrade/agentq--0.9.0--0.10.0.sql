@@ -108,10 +108,15 @@ BEGIN
     END LOOP;
 END $$;
 
-ALTER TABLE agentq_internal.job ADD COLUMN context jsonb, ADD COLUMN retry jsonb;
+ALTER TABLE agentq_internal.job ADD COLUMN context jsonb, ADD COLUMN retry jsonb, ADD COLUMN enqueued_by text COLLATE "C";
+COMMENT ON COLUMN agentq_internal.job.enqueued_by IS 'The role that enqueued it, if actor is another name; NULL: actor is that role.';
 COMMENT ON COLUMN agentq_internal.job.retry IS 'How it is tried again, as far as that is not what its kind, its queue or the default say; NULL: all of it is.';
 COMMENT ON COLUMN agentq_internal.job.context IS 'What it belongs to: trace_id, traceparent, correlation_id, mission_id, command_id, agent_run_id, swarm_run_id. Its worker gets it, and so does every event about it; NULL: nothing.';
+ALTER VIEW agentq.job_attempt RENAME COLUMN lease_token TO attempt_id;
+ALTER VIEW agentq.v_job_step RENAME COLUMN lease_token TO attempt_id;
 -- include: sql/queue/job_queue_view.sql
+-- include: sql/queue/sight.sql
+-- include: sql/flow/step_view.sql
 -- include: sql/queue/limit_view.sql
 -- include: sql/queue/job_order_due.sql
 -- include: sql/queue/verify.sql
@@ -268,6 +273,33 @@ COMMENT ON COLUMN agentq.schedule.last_job_id IS 'The job of the last slot, or t
 COMMENT ON COLUMN agentq.v_schedule.last_job_id IS 'The job of the last slot, or the mission or proposal.';
 
 COMMENT ON FUNCTION agentq.fn_limit_report IS 'Tells what the other side said of a key, such as a provider: that it lets nobody through before p_retry_at, or that p_remaining is left. All workers heed it at once. A rule must be about the key, and a day ahead is the most.';
+
+-- Nobody reads tokens.
+CREATE OR REPLACE FUNCTION agentq_internal.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT r.privilege, 'FUNCTION ' || p.oid::regprocedure
+    FROM agentq.access_rule r
+    JOIN pg_proc p ON p.proname = r.object AND p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
+    WHERE r.level = p_level AND r.privilege = 'EXECUTE'
+    UNION ALL
+    SELECT CASE WHEN r.privilege = 'SELECT' AND c.has_tokens THEN format('SELECT (%s)', c.columns) ELSE r.privilege END,
+           'TABLE ' || format('agentq.%I', r.object)
+    FROM agentq.access_rule r
+    CROSS JOIN LATERAL (
+        SELECT bool_or(a.attname IN ('token', 'lease_token')) AS has_tokens,
+               string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attname NOT IN ('token', 'lease_token')) AS columns
+        FROM pg_attribute a WHERE a.attrelid = to_regclass(format('agentq.%I', r.object)) AND a.attnum > 0 AND NOT a.attisdropped) c
+    WHERE r.level = p_level AND r.privilege <> 'EXECUTE'
+$$;
+DO $$
+DECLARE
+    v_role record;
+BEGIN
+    FOR v_role IN SELECT DISTINCT g.role_name FROM agentq.access_grant g JOIN pg_catalog.pg_roles r ON r.rolname = g.role_name LOOP
+        EXECUTE format('REVOKE SELECT ON agentq.action FROM %I', v_role.role_name);
+    END LOOP;
+END $$;
+SELECT agentq_internal.fn_access_allow('EXECUTE', '{worker, reader, operator}', '{fn_attempt_id}');
 
 -- Nothing is for PUBLIC.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA agentq, agentq_internal FROM PUBLIC;

@@ -22,6 +22,7 @@ pub use strangers::{Patience, PutOff};
 pub use time_limit::attempt_within;
 
 use crate::json::Jsonb;
+use crate::memory;
 use pgrx::datum::DatumWithOid;
 use pgrx::spi::Spi;
 
@@ -44,6 +45,7 @@ impl Db {
     /// Runs a statement on a fresh snapshot and returns its rows, positioned at the first. A
     /// statement that changes nothing assigns no transaction id.
     pub fn run(&self, statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
+        memory::must_not_be_short();
         plan::run(statement, args)
     }
 

@@ -21,4 +21,4 @@ layout!(job: job_id, queue_id, priority, attempts, max_attempts, scheduled_at, c
     run_id, resting_state, job_kind, actor, idempotency_key, source_ref, target_ref, payload_ref, last_error,
     payload_json; rarely start_by, finish_by, external_effects, replay_of, replay_count, limit_keys, ordering_key,
     limit_weights, cost, fairness_key, requires, on_end, stall_seconds,
-    context, retry);
+    context, retry, enqueued_by);

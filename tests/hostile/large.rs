@@ -5,8 +5,8 @@ use crate::corpus::{Lexicon, Maker};
 use crate::judge;
 use crate::world::World;
 use agentq_tests::dice::Dice;
-use agentq_tests::process::memory_of_kb;
-use agentq_tests::{Session, database};
+use agentq_tests::process::{height_of_kb, memory_of_kb};
+use agentq_tests::{Session, as_server_user, database};
 
 /// By how much a session may have grown when it has refused what is large, in kB.
 const KEPT_KB: i64 = 64 * 1024;
@@ -152,4 +152,121 @@ fn a_list_of_a_million_is_refused_by_its_length() {
     }
     assert!(needed[2] - needed[1] < KEPT_KB, "the session grows: {needed:?} kB");
     assert_eq!(s.count("agentq.job_queue"), 0);
+}
+
+/// What a function may take of memory for a large value, as a multiple of its size. The server itself needs some of it: it
+/// unpacks what is stored, and hands over a copy.
+const MOST_TIMES: i64 = 10;
+
+/// Values that are small as they stand and become large when they are taken apart.
+const TWISTED: [(&str, &str); 5] = [
+    ("numbers", "(SELECT jsonb_agg(i % 10) FROM generate_series(1, 1000000) i)"),
+    ("empty objects", "(SELECT jsonb_agg('{}'::jsonb) FROM generate_series(1, 1000000) i)"),
+    ("members", "(SELECT jsonb_object_agg(i::text, 1) FROM generate_series(1, 400000) i)"),
+    ("steps", "(SELECT jsonb_build_object('title', 't', 'steps', jsonb_agg(1)) FROM generate_series(1, 1000000) i)"),
+    (
+        "input",
+        "(SELECT jsonb_build_object('input', jsonb_agg(jsonb_build_array(i % 10))) FROM generate_series(1, 400000) i)",
+    ),
+];
+
+#[test]
+fn no_argument_takes_more_than_a_few_times_its_size() {
+    let db = database();
+    let mut s = db.session();
+    let world = World::new(&mut s);
+    s.run("CREATE TABLE hostile.twisted (name text, j jsonb)");
+    for (name, value) in TWISTED {
+        s.run(&format!("INSERT INTO hostile.twisted SELECT '{name}', {value}"));
+    }
+    let (lexicon, mut dice) = (Lexicon::default(), Dice::new(11));
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    for function in catalog::functions(&mut s).iter().filter(|function| function.is_public && !function.is_trigger) {
+        for (place, argument) in function.arguments.iter().enumerate().filter(|(_, argument)| argument.kind == "jsonb")
+        {
+            for (name, _) in TWISTED {
+                tried += 1;
+                let mut maker = Maker { world: &world, lexicon: &lexicon, dice: &mut dice };
+                let value = format!("(SELECT j FROM hostile.twisted WHERE name = '{name}')");
+                let arguments = maker.sensible_but(function, place, &value);
+                let mut own = db.session();
+                own.run("SET statement_timeout = '60s'");
+                let size = format!(
+                    "SELECT pg_column_size(j || CASE jsonb_typeof(j) WHEN 'array' THEN '[]' ELSE '{{}}' END::jsonb)
+                     FROM hostile.twisted WHERE name = '{name}'"
+                );
+                let size: i64 = own.text(&size).parse().expect("a number");
+                let kb = height_of_kb(&mut own, |s| {
+                    let call = format!("SELECT count(*) FROM {}({arguments}) f", function.qualified());
+                    if let Err(error) = s.0.simple_query(&call) {
+                        assert!(error.as_db_error().is_some(), "the session has ended: {error}\n{call}");
+                    }
+                });
+                let most = MOST_TIMES * size / 1024;
+                if kb > most {
+                    wrong.push(format!(
+                        "{}({}) of {name}: {kb} kB for {} kB",
+                        function.name,
+                        argument.name,
+                        size / 1024
+                    ));
+                }
+            }
+        }
+    }
+    assert!(tried > 150, "{tried}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Where memory is short, a call fails, and the server lives on.
+#[test]
+fn no_argument_ends_the_server_where_memory_is_short() {
+    let db = database();
+    let mut s = db.session();
+    let world = World::new(&mut s);
+    s.run("CREATE TABLE hostile.twisted (name text, j jsonb)");
+    for (name, value) in TWISTED {
+        s.run(&format!("INSERT INTO hostile.twisted SELECT '{name}', {value}"));
+    }
+    s.run("INSERT INTO hostile.twisted SELECT 'fitting', (SELECT jsonb_build_object('title', 't', 'steps', jsonb_agg(jsonb_build_object('name', 's' || i, 'kind', 'k', 'params', jsonb_build_object('n', repeat('x', 200))))) FROM generate_series(1, 900) i)");
+    let names: Vec<&str> = TWISTED.iter().map(|(name, _)| *name).chain(["fitting"]).collect();
+    let (lexicon, mut dice) = (Lexicon::default(), Dice::new(11));
+    let (mut short, mut tried) = (0, 0);
+    for function in catalog::functions(&mut s).iter().filter(|function| function.is_public && !function.is_trigger) {
+        for (place, _) in function.arguments.iter().enumerate().filter(|(_, argument)| argument.kind == "jsonb") {
+            for name in &names {
+                tried += 1;
+                let mut maker = Maker { world: &world, lexicon: &lexicon, dice: &mut dice };
+                let value = format!("(SELECT j FROM hostile.twisted WHERE name = '{name}')");
+                let arguments = maker.sensible_but(function, place, &value);
+                let mut own = db.session();
+                own.run("SET statement_timeout = '60s'");
+                // What any call needs is there; beyond that there is room for some megabytes.
+                own.call("fn_config_get('queue.payload.max_bytes')");
+                own.run("SELECT count(*) FROM hostile.twisted");
+                let room = 2 + dice.below(40) as i64;
+                limit_memory(&mut own, room * 1024 * 1024);
+                let call = format!("SELECT count(*) FROM {}({arguments}) f", function.qualified());
+                if let Err(error) = own.0.simple_query(&call) {
+                    let error = error
+                        .as_db_error()
+                        .unwrap_or_else(|| panic!("the server has ended: {error}\n{call}, with {room} MB"));
+                    short += i32::from(error.code().code() == "53200");
+                }
+            }
+        }
+    }
+    assert!(tried > 200 && short > 20, "{short} of {tried} had too little");
+    judge::assert_calm(db.cluster);
+}
+
+/// Lets a session have no more than so many bytes beside what it has.
+fn limit_memory(s: &mut Session, more: i64) {
+    let pid = s.text("SELECT pg_backend_pid()");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a line");
+    let size: i64 = size.trim().trim_end_matches(" kB").parse().expect("a number");
+    let most = size * 1024 + more;
+    let limited = as_server_user("prlimit").args(["--pid", &pid, &format!("--as={most}:{most}")]).status();
+    assert!(limited.expect("prlimit is there").success());
 }

@@ -22,6 +22,7 @@ mod security_roles;
 mod security_secrets;
 mod security_sources;
 mod security_traps;
+mod sight;
 mod sources;
 mod standby;
 mod statements;

@@ -68,6 +68,8 @@ fn each_level_has_its_privileges_on_relations_and_columns_and_no_other() {
             };
             let expected = expected(level, &relation);
             let on_columns: Vec<&str> = expected.iter().copied().filter(|p| *p != "DELETE").collect();
+            // Tokens are for nobody to read: of a table that has any, a level has the other columns.
+            let expected = if relation == "agentq.action" { Vec::new() } else { expected };
             if owner.texts(&held(&relation, false)) != expected || owner.texts(&held(&relation, true)) != on_columns {
                 wrong.push(relation);
             }

@@ -17,6 +17,31 @@ pub fn memory_of_kb(session: &mut Session) -> i64 {
     memory_kb(&session.text("SELECT pg_backend_pid()"))
 }
 
+/// Runs `work` with a session, and says how much more memory that took at its height, in kB.
+#[track_caller]
+pub fn height_of_kb(session: &mut Session, work: impl FnOnce(&mut Session)) -> i64 {
+    let pid = session.text("SELECT pg_backend_pid()");
+    let before = memory_kb(&pid);
+    // From here on the kernel notes the height anew.
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("the process lives");
+    let shared = shared_kb(&pid);
+    work(session);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let height = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    let height: i64 = height.trim().trim_end_matches(" kB").parse().expect("a number");
+    height - shared.max(shared_kb(&pid)) - before
+}
+
+/// The memory that a process has of what all share, in kB.
+fn shared_kb(pid: &str) -> i64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let of = |name: &str| -> i64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    };
+    of("RssShmem:") + of("RssFile:")
+}
+
 /// The CPU time that a process has used, in hundredths of a second. Unlike the time that passes, it is the same on a busy
 /// machine.
 #[track_caller]

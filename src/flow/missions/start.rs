@@ -12,11 +12,12 @@ use crate::error::{OrRaise, required};
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
+use crate::queue::settings::CHECKPOINT_MAX_BYTES;
 use agentq_core::context::Context;
 use agentq_core::mission::status::MissionStatus;
 use agentq_core::mission::template::Template;
 use agentq_core::reader::Reader;
-use agentq_core::{Refusal, input};
+use agentq_core::{Refusal, input, payload};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
@@ -150,13 +151,19 @@ const OPTIONS: [&str; 9] = [
 /// Reads what a caller may ask for.
 fn options(options: Reader<'_>) -> Result<Start, Refusal> {
     let text = |key: &str| options.member(key).name(input::LONGEST_KEY).map(|text| text.map(str::to_owned));
+    let input = options.member("input").reader().map(|input| Jsonb::from_item(input.item()));
+    // Every path of the mission may read it.
+    let most = Rulebook::current().checkpoint_max_bytes;
+    if let Some(input) = input.filter(|input| input.size() as i64 > most) {
+        return Err(payload::refuse_too_large("input", input.size(), most, CHECKPOINT_MAX_BYTES));
+    }
     let timeout = options.member("timeout_seconds").hint("For example: {\"timeout_seconds\": 3600}.");
     Ok(Start {
         title: text("title")?,
         idempotency_key: text("idempotency_key")?,
         source: text("source")?,
         context: Context::given(|key| Ok(options.member(key)))?,
-        input: options.member("input").reader().map(|input| Jsonb::from_item(input.item())),
+        input,
         paused: options.member("paused").flag()?.unwrap_or(false),
         timeout_seconds: timeout.seconds(0.000_001..=315_360_000.0)?,
         ..Start::default()

@@ -70,6 +70,8 @@ impl NewJob<'_> {
             .set(job::target_ref, self.target_ref)
             .set(job::payload_ref, self.payload_ref)
             .set(job::payload_json, self.payload);
+        // Most jobs name no other actor, and their rows are shorter for it.
+        let row = if with.enqueued_by.is_some() { row.set(job::enqueued_by, with.enqueued_by) } else { row };
         self.options.put(row)
     }
 }
@@ -80,6 +82,8 @@ struct With {
     id: Option<Common>,
     kind: Option<Common>,
     actor: Option<Common>,
+    /// Who has enqueued it, if the job names somebody else as its actor.
+    enqueued_by: Option<Common>,
 }
 
 impl With {
@@ -90,7 +94,8 @@ impl With {
             let before = number.checked_sub(1).filter(|before| jobs[*before].kind == job.kind);
             let kind = before.map_or_else(|| Common::of(job.kind), |before| all[before].kind);
             let actor = job.actor.map_or(session_user, Common::of);
-            all.push(With { id: Common::of(job.id), kind, actor });
+            let enqueued_by = job.actor.and(session_user);
+            all.push(With { id: Common::of(job.id), kind, actor, enqueued_by });
         }
         all
     }

@@ -67,10 +67,15 @@ impl Snapshot {
             }
         }
         let attempts = format!(
-            "SELECT job_id, attempt_no::int, lease_token, lease_owner, {}, {}, outcome
-             FROM agentq.job_attempt ORDER BY job_id, attempt_no",
-            MICROS.replace('X', "began_at"),
-            MICROS.replace('X', "ended_at")
+            "SELECT a.job_id, a.attempt_no::int, t.lease_token, a.lease_owner, {}, {}, a.outcome
+             FROM agentq.job_attempt a
+             LEFT JOIN (SELECT job_id, lease_token FROM agentq_internal.job_attempt_log
+                        UNION ALL SELECT job_id, lease_token FROM agentq_internal.job_done WHERE lease_token IS NOT NULL
+                        UNION ALL SELECT job_id, lease_token FROM agentq_internal.job_lease) t
+                 ON t.job_id = a.job_id AND agentq.fn_attempt_id(t.lease_token) = a.attempt_id
+             ORDER BY a.job_id, a.attempt_no",
+            MICROS.replace('X', "a.began_at"),
+            MICROS.replace('X', "a.ended_at")
         );
         for row in tx.query(&attempts, &[])? {
             found.attempts.entry(row.get(0)).or_default().push(Attempt {

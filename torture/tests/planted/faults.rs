@@ -9,7 +9,8 @@ pub const PREPARE: &str = "
     CREATE FUNCTION pg_temp.made(fate text) RETURNS uuid LANGUAGE sql AS
         'SELECT job_id FROM agentq.job_queue WHERE idempotency_key = fate';
     CREATE FUNCTION pg_temp.token(fate text, what text) RETURNS uuid LANGUAGE sql AS
-        'SELECT lease_token FROM agentq.job_attempt WHERE job_id = pg_temp.made(fate) AND outcome = what';
+        'SELECT lease_token FROM agentq_internal.job_attempt_log WHERE job_id = pg_temp.made(fate) AND outcome = what
+         UNION ALL SELECT lease_token FROM agentq_internal.job_done WHERE job_id = pg_temp.made(fate) AND what = ''succeeded''';
     CREATE FUNCTION pg_temp.mission() RETURNS uuid LANGUAGE sql AS
         'SELECT mission_id FROM agentq.mission WHERE idempotency_key = ''cast-producer/1''';";
 
