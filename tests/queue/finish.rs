@@ -224,7 +224,7 @@ fn every_attempt_is_recorded_however_it_ended() {
     assert_eq!(s.texts(ends), ["1 a released", "2 b snoozed", "3 c failed", "4 d lease_expired", "5 e held"]);
     s.call(&format!("fn_job_ack('{job}', 'e')"));
     assert_eq!(s.texts(ends)[4], "5 e succeeded");
-    let sound = "SELECT bool_and(began_at <= ended_at) AND count(DISTINCT lease_token) = 5
+    let sound = "SELECT bool_and(began_at <= ended_at) AND count(DISTINCT attempt_id) = 5
         FROM agentq.job_attempt";
     assert_eq!(s.text(sound), "t");
     let listed = s.call(&format!("fn_job_get('{job}')"));
