@@ -115,6 +115,16 @@ pub enum Next {
 }
 
 impl Outcome {
+    /// What two runs did, one after the other.
+    pub fn and(self, other: Outcome) -> Outcome {
+        let next = match (self.next, other.next) {
+            (Next::AtOnce, _) | (_, Next::AtOnce) => Next::AtOnce,
+            (Next::At(one), Next::At(other)) => Next::At(one.min(other)),
+            (Next::AsUsual, next) | (next, Next::AsUsual) => next,
+        };
+        Outcome { rows: self.rows + other.rows, next }
+    }
+
     pub fn rows(rows: i64) -> Outcome {
         Outcome { rows, next: Next::AsUsual }
     }

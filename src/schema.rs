@@ -147,7 +147,8 @@ extension_sql_file!("../sql/flow/steps.sql", name = "flow_steps", requires = ["q
 extension_sql_file!("../sql/flow/step_view.sql", name = "flow_step_view", requires = ["flow_steps"]);
 extension_sql_file!("../sql/flow/mission.sql", name = "flow_mission", requires = ["flow_step_view"]);
 extension_sql_file!("../sql/flow/mission_wait.sql", name = "flow_mission_wait", requires = ["flow_mission"]);
-extension_sql_file!("../sql/flow/mission_views.sql", name = "flow_mission_views", requires = ["flow_mission_wait"]);
+extension_sql_file!("../sql/flow/mission_end_due.sql", name = "flow_mission_end_due", requires = ["flow_mission_wait"]);
+extension_sql_file!("../sql/flow/mission_views.sql", name = "flow_mission_views", requires = ["flow_mission_end_due"]);
 extension_sql_file!("../sql/flow/effect.sql", name = "flow_effect", requires = ["flow_mission_views"]);
 extension_sql_file!("../sql/flow/access.sql", name = "flow_access", requires = ["flow_effect"]);
 extension_sql_file!(

@@ -143,6 +143,7 @@ COMMENT ON COLUMN agentq.mission.traceparent IS 'The trace as W3C Trace Context 
 COMMENT ON COLUMN agentq.mission.updated_at IS 'When this row last changed; NULL: not since the mission was submitted.';
 COMMENT ON COLUMN agentq.mission.status IS 'approved: it was started paused; running, cancelling, compensating, finishing, succeeded, failed or cancelled.';
 -- include: sql/flow/mission_wait.sql
+-- include: sql/flow/mission_end_due.sql
 -- include: sql/flow/mission_views.sql
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{reader, operator}', '{fn_mission_begun_at}');
 

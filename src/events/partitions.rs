@@ -9,7 +9,7 @@
 //! Locks: the sealer's row first, so that nobody seals meanwhile, and with it the rows of the chains; then
 //! the parent and the partition, for a fifth of a second at most, after which the next run tries again.
 //! Only when they are locked is it known that no event is on its way into the partition: what has
-//! come by then gets its place, and then the partition goes.
+//! come by then gets its place, and then the partition goes. One run does this for one class.
 
 #![allow(unsafe_code, reason = "locking tables by their ids")]
 
@@ -69,10 +69,16 @@ fn make_and_drop(db: &Db, settings: &Settings, now: Micros) -> Upkeep {
             Chain::Usual => settings.number(EVENTS_KEEP_DAYS),
             Chain::Audit => settings.number(AUDIT_KEEP_DAYS),
         };
-        done.changes += make(db, chain, &there, now, keep_days);
+        let made = make(db, chain, &there, now, keep_days);
+        if made > 0 {
+            // Their locks go before those of the other class are taken: who writes events of both does it in any order.
+            return Upkeep { changes: done.changes + made, more: true };
+        }
         let Some(horizon) = partition::horizon(now, keep_days) else { continue };
         let dropped = drop_over(db, chain, &there, horizon, now);
-        done.changes += dropped.changes;
+        if dropped.changes > 0 {
+            return Upkeep { changes: done.changes + dropped.changes, more: true };
+        }
         done.more |= dropped.more;
         for purpose in if chain == Chain::Audit { &["audit"][..] } else { &["event", "agent_step"] } {
             let args = [(*purpose).into(), chain.name().into(), AT_MOST.into()];

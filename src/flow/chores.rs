@@ -1,7 +1,7 @@
 //! What the engine does for missions, effects, steps and signals.
 
 use super::effects::clean;
-use super::missions::{maintain, step_waits};
+use super::missions::{late_ends, maintain, step_waits};
 use super::orphans;
 use crate::room::{Chore, Stage, Wakes};
 use crate::shared::news::{self, News};
@@ -14,7 +14,7 @@ pub static CHORES: &[&Chore] = &[&END_WAITS, &TEND_MISSIONS, &CLEAN_FLOW, &CLEAN
 /// Runs by itself when such a step has begun, a signal for one was sent, or the next is due.
 static END_WAITS: Chore = Chore {
     name: "end_waits",
-    about: "Ends steps of missions that sleep or wait for a signal, when their time or their signal has come.",
+    about: "Ends steps of missions that sleep or wait for a signal, when their time or their signal has come, and those whose work ended while somebody steered their mission.",
     every_us: 1_000_000,
     stage: Stage::Work,
     moves_jobs: true,
@@ -23,7 +23,7 @@ static END_WAITS: Chore = Chore {
         take: || news::take(News::StepWaits),
         pause_us: END_WAITS_EVERY_US,
     },
-    run: step_waits::tend,
+    run: || step_waits::tend().and(late_ends::tend()),
 };
 
 static TEND_MISSIONS: Chore = Chore {

@@ -29,13 +29,6 @@ pub const OWNER_HINT: &str = "Name a role in hook.role whose rights the owner of
 /// In the engine, where nobody waits and nobody could cancel it, a hook has this long.
 const LONGEST_MS: i32 = 10_000;
 
-unsafe extern "C" {
-    fn enable_timeout_after(id: i32, delay_ms: i32);
-    fn disable_timeout(id: i32, keep_indicator: bool);
-}
-/// The place of statement_timeout in the server's list of timeouts.
-const STATEMENT_TIMEOUT: i32 = 3;
-
 /// Asks the hook. One that raises an error has not decided anything: the error goes on.
 pub fn ask(db: &Db, hook: &Hook, caps: &InForce, template: Jsonb, source: &str) -> Result<(), Stopped> {
     let name = format!("{}.{}", hook.schema, hook.function);
@@ -105,15 +98,10 @@ fn call(name: &str, sql: &CStr, role: pg_sys::Oid, template: Jsonb, source: &str
         let settings = pg_sys::NewGUCNestLevel();
         let fence = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
         pg_sys::SetUserIdAndSecContext(role, context | fence as i32);
-        if bounded {
-            enable_timeout_after(STATEMENT_TIMEOUT, LONGEST_MS);
-        }
-        let called =
-            db::with_setting(c"search_path", c"pg_catalog, pg_temp", || db::caught(|| run(sql, template, source)));
-        if bounded {
-            disable_timeout(STATEMENT_TIMEOUT, false);
-            pg_sys::QueryCancelPending = 0;
-        }
+        let called = db::with_setting(c"search_path", c"pg_catalog, pg_temp", || match bounded {
+            true => db::attempt_within(LONGEST_MS, || run(sql, template, source)),
+            false => db::caught(|| run(sql, template, source)),
+        });
         match called {
             Ok(answer) => {
                 pg_sys::SetUserIdAndSecContext(user, context);

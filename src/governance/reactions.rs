@@ -30,6 +30,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 statements!("reactions.sql": CURSOR_MAKE, CURSOR_READ, CURSOR_LOCK, CURSOR_MOVE, PATTERN_LAST, PATTERN_COUNT, COMMAND_DEPTH, COMMANDS_END, COMPENSATION_MISSION, REACTION_MAKE);
 
@@ -40,6 +41,12 @@ pub const THOUGHT: &str = "agent:thought";
 const IDLE_BATCH: i64 = 1_000;
 /// A dedupe key is part of the proposal's, together with the pattern's id.
 const LONGEST_DEDUPE: usize = 700;
+
+/// Milliseconds in which one event is held against one pattern; after which a turn leaves the rest of its batch to the next;
+/// and what a pattern has in any case, when others have used up their turn's time.
+const ONE_MS: u64 = 1_000;
+const TURN_MS: u64 = 5_000;
+const LEAST_MS: u64 = 20;
 
 /// What a batch came to.
 #[derive(Default)]
@@ -67,17 +74,27 @@ pub fn react(now: Micros) -> Reacted {
         let Some(seq) = lock_cursor(db, now) else { return Reacted::default() };
         let (version, matrix) = policies::matrix(db);
         let batch = if matrix.is_idle() { batch.max(IDLE_BATCH) } else { batch };
-        let log::Page { entries, passed, more } = log::read(db, seq, batch);
+        let log::Page { mut entries, mut passed, mut more } = log::read(db, seq, batch);
         if passed <= seq {
             return Reacted::default();
         }
         let max_depth = settings.number(MAX_DEPTH) as i32;
-        let mut reading = Reading { db, version, max_depth, now, tallies: BTreeMap::new() };
-        for entry in entries.iter().filter(|entry| !is_thought(entry)) {
+        let mut reading = Reading { db, version, max_depth, now, tallies: BTreeMap::new(), took: Duration::ZERO };
+        let mut done = 0;
+        for entry in &entries {
+            done += 1;
+            if is_thought(entry) {
+                continue;
+            }
             for pattern in matrix.fitting(&entry.event_kind, &entry.tags, entry.source.as_deref()) {
                 reading.weigh(entry, pattern);
             }
+            if reading.took >= Duration::from_millis(TURN_MS) && done < entries.len() {
+                (passed, more) = (entry.seq, true);
+                break;
+            }
         }
+        entries.truncate(done);
         let queued = reading.write_down();
         note_ends(db, &entries, now);
         db.run(&CURSOR_MOVE, &[CONSUMER.into(), passed.into(), timestamp(now).into()]);
@@ -145,6 +162,8 @@ struct Reading<'a> {
     max_depth: i32,
     now: Micros,
     tallies: BTreeMap<String, Tally>,
+    /// How long holding events against patterns took.
+    took: Duration,
 }
 
 /// What is to be done about an event that fits a pattern.
@@ -159,11 +178,14 @@ enum Fate {
 }
 
 impl Reading<'_> {
-    /// Holds one event against one pattern. An error is noted as a failed reaction, unless trying
+    /// Holds one event against one pattern. An error, or what takes too long, is noted as a failed reaction, unless trying
     /// again may help: then it ends the batch.
     fn weigh(&mut self, entry: &Entry, pattern: &Pattern) {
         let last_at = self.last_at(&pattern.name);
-        let weighed = db::attempt(|| self.fate(entry, pattern, last_at));
+        let left = TURN_MS.saturating_sub(self.took.as_millis() as u64);
+        let began = Instant::now();
+        let weighed = db::attempt_within(left.clamp(LEAST_MS, ONE_MS) as i32, || self.fate(entry, pattern, last_at));
+        self.took += began.elapsed();
         let told = weighed.as_ref().err().is_some_and(|error| {
             pass_on(error);
             self.fail(entry, pattern, &error.message)

@@ -214,6 +214,45 @@ fn with_every_kind_of_row_held_every_other_path_goes_on() {
     eventually("all is in order", || s.count("agentq.fn_queue_verify()") == 0);
 }
 
+/// An operator pauses a mission, or makes a fork of it, and forgets to commit: who works for it does not wait.
+#[test]
+fn an_ack_of_a_step_waits_for_nobody_who_steers_its_mission() {
+    let db = database();
+    let mut s = db.session();
+    s.run("SET lock_timeout = '5s'");
+    let steps = json!([{"name": "a", "kind": "a", "for_each": "$.input.list"}, {"name": "b", "kind": "b", "depends_on": ["a"]}]);
+    let template = json!({"title": "t", "steps": steps});
+    let mission = mission(&mut s, &template, &json!({"input": {"list": [1, 2, 3]}}));
+    let status = |s: &mut Session, step: &str| {
+        s.text(&format!("SELECT status FROM agentq.v_mission_step WHERE mission_id = '{mission}' AND name = '{step}'"))
+    };
+    let mut operator = holding(&db, &[format!("fn_mission_pause('{mission}')")]);
+    for _ in 0..3 {
+        let job = id(&expect(&mut s, "claimed", "fn_job_claim('bob', 'a', p_wait => '10 s')"));
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob', '{{\"well\": true}}')"));
+    }
+    // All that the mission has not heard of is written down.
+    assert_eq!(s.count("agentq_internal.mission_end_due"), 3);
+    assert_eq!(status(&mut s, "a"), "queued");
+    operator.run("COMMIT");
+    eventually("the mission hears of it", || status(&mut s, "a") == "succeeded");
+    assert_eq!(status(&mut s, "b"), "waiting", "it is paused");
+    assert_eq!(s.count("agentq_internal.mission_end_due"), 0);
+    let result =
+        s.text(&format!("SELECT result FROM agentq.v_mission_step WHERE mission_id = '{mission}' AND name = 'a'"));
+    assert_eq!(result.matches("well").count(), 3, "{result}");
+    s.call(&format!("fn_mission_resume('{mission}')"));
+    let job = id(&expect(&mut s, "claimed", "fn_job_claim('bob', 'b', p_wait => '10 s')"));
+    // Now somebody makes a fork, and rolls back.
+    let mut operator = holding(&db, &[format!("fn_mission_fork('{mission}', 'a')")]);
+    expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    assert_eq!(status(&mut s, "b"), "queued");
+    operator.run("ROLLBACK");
+    let ended = format!("agentq.mission WHERE mission_id = '{mission}' AND status = 'succeeded'");
+    eventually("the mission ends", || s.count(&ended) == 1);
+    db.assert_sound();
+}
+
 /// A producer's open transaction, and an operator who changes a limit: the operator waits, and nobody else does for long.
 #[test]
 fn a_change_of_limits_that_has_to_wait_does_not_hold_up_claims() {

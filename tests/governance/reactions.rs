@@ -2,7 +2,7 @@
 
 use crate::loops::{approve_all, emit, pattern, policy, propose, reactions, refused, seal, template, tick};
 use agentq_tests::process::cpu_used;
-use agentq_tests::{database, eventually, expect, json, text};
+use agentq_tests::{Value, database, eventually, expect, json, text};
 
 #[test]
 fn an_event_that_fits_by_type_tags_source_and_data_has_a_reaction() {
@@ -152,6 +152,31 @@ fn a_broken_template_stops_no_other() {
     assert!(found[0].starts_with("broken failed ") && found[0].contains("steps[0].kind"), "{found:?}");
     assert_eq!(&found[1..], ["good done", "broken done", "good done"]);
     assert_eq!(s.count("agentq_internal.job"), 3);
+    db.assert_sound();
+}
+
+/// What one pattern asks of one event takes for ever: that one fails, and the others go on, with this event and the next.
+#[test]
+fn a_pattern_that_takes_too_long_stops_no_other() {
+    let db = database();
+    let mut s = db.session();
+    let slow = "$.v[*] ? (@ < 0 || exists ($.v[*] ? (@ < 0 || exists ($.v[*] ? (@ < 0)))))";
+    let patterns: Vec<Value> = (0..8).map(|n| pattern(&format!("slow{n}"), "e", json!({"when": slow}))).collect();
+    let all: Vec<Value> = patterns.into_iter().chain([pattern("well", "e", json!({}))]).collect();
+    policy(&mut s, "reaction_matrix", json!(all));
+    approve_all(&mut s, &["noop"]);
+    let many: Vec<i32> = (0..10_000).collect();
+    emit(&mut s, "e", json!({"v": many}), json!({}));
+    emit(&mut s, "e", json!({"v": [1]}), json!({}));
+    s.run("SET statement_timeout = '50s'");
+    eventually("both events are read", || {
+        tick(&mut s);
+        s.count("agentq.reaction WHERE pattern = 'well' AND status = 'done'") == 2
+    });
+    let failed =
+        s.texts("SELECT DISTINCT substring(reason FROM '^[a-z ]*') FROM agentq.reaction WHERE status = 'failed'");
+    assert_eq!(failed, ["it took longer than "]);
+    assert_eq!(s.count("agentq.reaction WHERE status = 'failed'"), 8);
     db.assert_sound();
 }
 

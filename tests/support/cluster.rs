@@ -257,6 +257,13 @@ impl Cluster {
         }
     }
 
+    /// Starts the server on the data it left, and kills it after that time, in the middle of its recovery.
+    pub fn start_and_end(&mut self, after: Duration) {
+        self.launch();
+        std::thread::sleep(after);
+        self.end(Stop::KillAll);
+    }
+
     /// Waits until the server answers; false if it has ended instead.
     fn is_up_before(&mut self, deadline: Instant) -> bool {
         while Instant::now() < deadline {

@@ -129,6 +129,14 @@ pub enum Entry {
     },
 }
 
+/// A line of a ledger: an entry, and when it was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    pub noted: Micros,
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
 /// Writes one ledger. Nothing goes on before the line is on disk.
 pub struct Ledger {
     file: File,
@@ -140,9 +148,9 @@ impl Ledger {
     }
 
     pub fn write(&mut self, entries: &[Entry]) -> io::Result<()> {
-        let mut lines = Vec::new();
+        let (mut lines, noted) = (Vec::new(), now());
         for entry in entries {
-            serde_json::to_writer(&mut lines, entry)?;
+            serde_json::to_writer(&mut lines, &Line { noted, entry: entry.clone() })?;
             lines.push(b'\n');
         }
         self.file.write_all(&lines)?;
@@ -161,8 +169,8 @@ impl Shelf {
         Shelf { folder: folder.to_owned(), read_up_to: HashMap::new() }
     }
 
-    /// The new entries of every ledger, by its name, in the order in which they were written.
-    pub fn read(&mut self) -> io::Result<Vec<(String, Vec<Entry>)>> {
+    /// The new lines of every ledger, by its name, in the order in which they were written.
+    pub fn read(&mut self) -> io::Result<Vec<(String, Vec<Line>)>> {
         let mut names: Vec<String> = Vec::new();
         for entry in std::fs::read_dir(&self.folder)? {
             names.extend(entry?.file_name().into_string().ok().filter(|name| name.ends_with(".ledger")));
@@ -181,7 +189,7 @@ impl Shelf {
                 .split(|byte| *byte == b'\n')
                 .filter(|line| !line.is_empty())
                 .map(serde_json::from_slice)
-                .collect::<Result<Vec<Entry>, _>>()?;
+                .collect::<Result<Vec<Line>, _>>()?;
             self.read_up_to.insert(name.clone(), from + whole as u64);
             found.push((name.trim_end_matches(".ledger").to_owned(), entries));
         }
@@ -200,6 +208,12 @@ mod tests {
         folder
     }
 
+    /// What is new, without the times.
+    fn read(shelf: &mut Shelf) -> Vec<(String, Vec<Entry>)> {
+        let entries = |lines: Vec<Line>| lines.into_iter().map(|line| line.entry).collect();
+        shelf.read().expect("read").into_iter().map(|(name, lines)| (name, entries(lines))).collect()
+    }
+
     #[test]
     fn what_was_written_is_read_once_and_in_order() {
         let folder = folder("order");
@@ -207,10 +221,10 @@ mod tests {
         let (first, second) = (Entry::Claiming { most: 3 }, Entry::NotClaimed);
         ledger.write(&[first.clone(), second.clone()]).expect("written");
         let mut shelf = Shelf::new(&folder);
-        assert_eq!(shelf.read().expect("read"), [("w1".to_owned(), vec![first.clone(), second])]);
+        assert_eq!(read(&mut shelf), [("w1".to_owned(), vec![first.clone(), second])]);
         ledger.write(std::slice::from_ref(&first)).expect("written");
-        assert_eq!(shelf.read().expect("read"), [("w1".to_owned(), vec![first])]);
-        assert_eq!(shelf.read().expect("read"), [("w1".to_owned(), vec![])]);
+        assert_eq!(read(&mut shelf), [("w1".to_owned(), vec![first])]);
+        assert_eq!(read(&mut shelf), [("w1".to_owned(), vec![])]);
         std::fs::remove_dir_all(folder).ok();
     }
 
@@ -219,13 +233,13 @@ mod tests {
         let folder = folder("half");
         let path = folder.join("w1.ledger");
         let mut file = File::create(&path).expect("a file");
-        let line = serde_json::to_vec(&Entry::NotClaimed).expect("a line");
+        let line = serde_json::to_vec(&Line { noted: 1, entry: Entry::NotClaimed }).expect("a line");
         file.write_all(&line[..5]).expect("written");
         let mut shelf = Shelf::new(&folder);
-        assert_eq!(shelf.read().expect("read"), [("w1".to_owned(), vec![])]);
+        assert_eq!(read(&mut shelf), [("w1".to_owned(), vec![])]);
         file.write_all(&line[5..]).expect("written");
         file.write_all(b"\n").expect("written");
-        assert_eq!(shelf.read().expect("read"), [("w1".to_owned(), vec![Entry::NotClaimed])]);
+        assert_eq!(read(&mut shelf), [("w1".to_owned(), vec![Entry::NotClaimed])]);
         std::fs::remove_dir_all(folder).ok();
     }
 }

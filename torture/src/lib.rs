@@ -8,10 +8,12 @@ pub mod faults;
 pub mod ledger;
 pub mod load;
 pub mod options;
+pub mod outside;
 pub mod report;
 pub mod rounds;
 pub mod soak;
 pub mod stage;
+pub mod ticker;
 
 /// Whatever ends a run early.
 pub type Failure = Box<dyn std::error::Error>;

@@ -5,18 +5,23 @@ use crate::check::books::Books;
 use crate::check::{Problem, Rule};
 use crate::faults::Fault;
 use crate::options::Options;
+use crate::stage::Regime;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Instant;
 
 pub struct Report {
     seed: u64,
+    regime: Regime,
     started: Instant,
     pub fleets: u64,
     pub upgrades: u64,
     rounds: BTreeMap<Fault, usize>,
     left_out: BTreeMap<Fault, &'static str>,
-    recoveries: Vec<f64>,
+    /// Of each fault, the longest time in which nobody was told of an ack, in each of its rounds.
+    stalls: BTreeMap<Fault, Vec<f64>>,
+    /// Processes of the server that were killed.
+    pub kills: u64,
     pub problems: Vec<Problem>,
     /// Of the main database, and of those that were upgraded.
     jobs: usize,
@@ -24,44 +29,67 @@ pub struct Report {
     unknown: usize,
     aside: (usize, u64, usize),
     disturbed: BTreeMap<String, u64>,
+    disturbed_before: BTreeMap<String, u64>,
 }
 
 impl Report {
     pub fn new(options: &Options) -> Report {
         Report {
             seed: options.seed,
+            regime: options.regime,
             started: Instant::now(),
             fleets: 0,
             upgrades: 0,
             rounds: BTreeMap::new(),
             left_out: BTreeMap::new(),
-            recoveries: Vec::new(),
+            stalls: BTreeMap::new(),
+            kills: 0,
             problems: Vec::new(),
             jobs: 0,
             acks: 0,
             unknown: 0,
             aside: (0, 0, 0),
             disturbed: BTreeMap::new(),
+            disturbed_before: BTreeMap::new(),
         }
     }
 
-    pub fn round(&mut self, fault: Fault, recovery: Option<f64>, problems: Vec<Problem>, books: &Books) {
-        self.recoveries.extend(recovery);
+    pub fn round(&mut self, fault: Fault, stall: f64, problems: Vec<Problem>, books: &Books) {
+        self.stalls.entry(fault).or_default().push(stall);
         self.count(books);
-        self.tell(fault, recovery, problems);
+        self.tell(fault, Some(stall), problems);
+    }
+
+    /// A database is done with: what was counted in it stays.
+    pub fn closed(&mut self, problems: Vec<Problem>, books: &Books) {
+        self.keep(books);
+        (self.jobs, self.acks, self.unknown) = (0, 0, 0);
+        for (code, count) in std::mem::take(&mut self.disturbed) {
+            *self.disturbed_before.entry(code).or_default() += count;
+        }
+        println!(
+            "{:>5.0} s  all work is done, {} problems; a new database",
+            self.started.elapsed().as_secs_f64(),
+            problems.len()
+        );
+        self.add(problems);
+    }
+
+    fn keep(&mut self, books: &Books) {
+        let (jobs, acks, unknown) = self.aside;
+        self.aside = (jobs + books.confirmed_jobs(), acks + books.acks, unknown + books.unknown_asks());
     }
 
     /// A round in a database of its own.
     pub fn aside(&mut self, fault: Fault, problems: Vec<Problem>, books: &Books) {
-        let (jobs, acks, unknown) = self.aside;
-        self.aside = (jobs + books.confirmed_jobs(), acks + books.acks, unknown + books.unknown_asks());
+        self.keep(books);
         self.tell(fault, None, problems);
     }
 
-    fn tell(&mut self, fault: Fault, recovery: Option<f64>, problems: Vec<Problem>) {
+    fn tell(&mut self, fault: Fault, stall: Option<f64>, problems: Vec<Problem>) {
         *self.rounds.entry(fault).or_default() += 1;
         let number: usize = self.rounds.values().sum();
-        let back = recovery.map_or(String::new(), |seconds| format!(", work goes on after {seconds:.2} s"));
+        let back = stall.map_or(String::new(), |seconds| format!(", nobody was told of an ack for {seconds:.2} s"));
         println!(
             "{:>5.0} s  round {number}: {}{back}; {} jobs, {} acks, {} problems",
             self.started.elapsed().as_secs_f64(),
@@ -114,9 +142,14 @@ impl Report {
         let (jobs, acks, unknown) = self.aside;
         row("seconds", format!("{:.0}", self.started.elapsed().as_secs_f64()));
         row("seed", self.seed.to_string());
+        row("the server runs", self.regime.name().to_owned());
         row("rounds", self.rounds.values().sum::<usize>().to_string());
+        row(
+            "kill -9 of processes of the server: the postmaster, sessions, the engine, or all at once",
+            self.kills.to_string(),
+        );
         for (fault, count) in &self.rounds {
-            row(fault.name(), count.to_string());
+            row(fault.name(), format!("{count}{}", self.stall(*fault)));
         }
         for (fault, why) in &self.left_out {
             row(fault.name(), format!("left out: {why}"));
@@ -124,7 +157,11 @@ impl Report {
         row("jobs whose enqueue was confirmed", (self.jobs + jobs).to_string());
         row("confirmed acks", (self.acks + acks).to_string());
         row("asks that were never answered", (self.unknown + unknown).to_string());
-        let disturbed: Vec<String> = self.disturbed.iter().map(|(code, count)| format!("{code}: {count}")).collect();
+        let mut all = self.disturbed_before.clone();
+        for (code, count) in &self.disturbed {
+            *all.entry(code.clone()).or_default() += count;
+        }
+        let disturbed: Vec<String> = all.iter().map(|(code, count)| format!("{code}: {count}")).collect();
         row("errors that clients met, by SQLSTATE", disturbed.join(", "));
         row("jobs lost", self.broken(&[Rule::NothingLost]).to_string());
         row("jobs made or done twice", self.broken(&[Rule::NothingTwice, Rule::Together]).to_string());
@@ -135,19 +172,17 @@ impl Report {
         });
         row("slots, budgets or keys that leaked", self.broken(&[Rule::NothingLeaks]).to_string());
         row("errors that no fault explains", self.broken(&[Rule::NoSurprise]).to_string());
-        row(
-            "seconds from the fault to the next confirmed ack, where the server went down: median, worst",
-            self.recovery(),
-        );
+        row("stalls that were too long", self.broken(&[Rule::NoStall]).to_string());
         text
     }
 
-    fn recovery(&self) -> String {
-        let mut sorted = self.recoveries.clone();
+    /// For how long work stood still at this fault.
+    fn stall(&self, fault: Fault) -> String {
+        let mut sorted = self.stalls.get(&fault).cloned().unwrap_or_default();
         sorted.sort_by(f64::total_cmp);
         match (sorted.get(sorted.len() / 2), sorted.last()) {
-            (Some(median), Some(worst)) => format!("{median:.2}, {worst:.2}"),
-            _ => "-".to_owned(),
+            (Some(median), Some(worst)) => format!("; stall {median:.2} s, at most {worst:.2} s"),
+            _ => String::new(),
         }
     }
 }

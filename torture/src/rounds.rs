@@ -4,12 +4,14 @@
 use crate::Failure;
 use crate::check::{self, Problem, Rule};
 use crate::dice::Dice;
-use crate::faults::{Fault, reindex, upgrade};
+use crate::faults::{Fault, Length, reindex, upgrade};
+use crate::ledger::now;
 use crate::load::Manner;
 use crate::load::fleet::{Crew, Fleet};
 use crate::options::Options;
 use crate::report::Report;
-use crate::stage::{Scene, Stage};
+use crate::stage::{Regime, Scene, Stage};
+use crate::ticker::Ticker;
 use agentq_tests::PATIENCE;
 use postgres::Client;
 use std::time::{Duration, Instant};
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 /// How long the load runs before a fault, and after it, when it is under way.
 const BEFORE: Duration = Duration::from_millis(1000);
 const AFTER: Duration = Duration::from_millis(800);
+/// After this many jobs the torture goes on in a new database.
+const CHAPTER: usize = 40_000;
 /// Work that is left at the end must be done in this time.
 const DRAIN: Duration = Duration::from_secs(300);
 
@@ -27,17 +31,31 @@ pub struct Rounds {
     dice: Dice,
     /// An open transaction with an old snapshot, as somebody may have forgotten one.
     pinned: Option<Client>,
+    /// Where nothing happens by itself: who calls.
+    ticker: Option<Ticker>,
     report: Report,
 }
 
 impl Rounds {
     pub fn new(options: Options) -> Result<Rounds, Failure> {
-        let stage = Stage::new()?;
+        let stage = Stage::new(options.regime)?;
         let scene = stage.scene("torture", None)?;
         let (dice, report) = (Dice::new(options.seed), Report::new(&options));
-        let mut rounds = Rounds { options, stage, scene, dice, pinned: None, report };
-        rounds.pin()?;
+        let mut rounds = Rounds { options, stage, scene, dice, pinned: None, ticker: None, report };
+        rounds.begin()?;
         Ok(rounds)
+    }
+
+    /// What goes on beside the load in a database.
+    fn begin(&mut self) -> Result<(), Failure> {
+        if self.stage.regime == Regime::Bare {
+            self.ticker = Some(Ticker::start(&self.stage.url(&self.scene.database)));
+        }
+        self.pin()
+    }
+
+    fn length(&self) -> Length {
+        if self.options.short { Length::Short } else { Length::Long }
     }
 
     /// Every fault once, in one order: the short form.
@@ -48,7 +66,7 @@ impl Rounds {
         self.finish()
     }
 
-    /// Until the time is over; every other round kills the whole server.
+    /// Until the time is over; every other round kills what can be killed, again and again.
     pub fn for_a_time(mut self) -> Result<Report, Failure> {
         let only = match &self.options.only {
             None => None,
@@ -68,17 +86,30 @@ impl Rounds {
             number += 1;
             if others.is_empty() {
                 others =
-                    Fault::ALL.into_iter().filter(|fault| !matches!(fault, Fault::Server | Fault::Clock)).collect();
+                    Fault::ALL.into_iter().filter(|fault| !matches!(fault, Fault::Barrage | Fault::Clock)).collect();
             }
             let fault = match only {
                 Some(fault) => fault,
                 None if Instant::now() > jumps => Fault::Clock,
-                None if number % 2 == 0 => Fault::Server,
+                None if number % 2 == 0 => Fault::Barrage,
                 None => others.swap_remove(self.dice.below(others.len() as u64) as usize),
             };
             self.round(fault)?;
+            if self.scene.books.confirmed_jobs() > CHAPTER {
+                self.turn_over()?;
+            }
         }
         self.finish()
+    }
+
+    /// Does what is left, compares, and goes on in a new database: what is compared does not grow for ever.
+    fn turn_over(&mut self) -> Result<(), Failure> {
+        let problems = self.close()?;
+        self.report.closed(problems, &self.scene.books);
+        let done = self.scene.database.clone();
+        self.scene = self.stage.scene(&format!("torture_{}", self.report.fleets), None)?;
+        self.stage.connect_patiently("postgres")?.batch_execute(&format!("DROP DATABASE {done} WITH (FORCE)"))?;
+        self.begin()
     }
 
     fn round(&mut self, fault: Fault) -> Result<(), Failure> {
@@ -98,43 +129,47 @@ impl Rounds {
         let mut scene = self.take_scene();
         let outcome = self.strike(fault, &mut scene);
         self.scene = scene;
-        let recovery = outcome?;
-        let mut problems = self.scene.check(&self.stage)?;
+        let (stall, mut problems) = outcome?;
+        problems.extend(self.scene.check(&self.stage)?);
         if fault == Fault::Reindex {
             problems.extend(self.indexes()?);
         }
-        self.report.round(fault, recovery, problems, &self.scene.books);
+        self.report.round(fault, stall, problems, &self.scene.books);
+        self.report.kills = self.stage.kills;
         Ok(())
     }
 
     /// The scene, in the hands of a round. What is left in its place is empty.
     fn take_scene(&mut self) -> Scene {
-        let empty = Scene {
-            database: self.scene.database.clone(),
-            upgrades_to: None,
-            ledgers: self.scene.ledgers.clone(),
-            shelf: crate::ledger::Shelf::new(&self.scene.ledgers),
-            books: Default::default(),
-            moved: Default::default(),
-        };
+        let empty = Scene::empty(&self.scene.database, &self.scene.ledgers);
         std::mem::replace(&mut self.scene, empty)
     }
 
-    /// The load, with a fault in its middle. Returns the seconds from the fault to the next confirmed ack.
-    fn strike(&mut self, fault: Fault, scene: &mut Scene) -> Result<Option<f64>, Failure> {
+    /// The load, with a fault in its middle. Returns for how many seconds nobody was told of an ack, at most.
+    fn strike(&mut self, fault: Fault, scene: &mut Scene) -> Result<(f64, Vec<Problem>), Failure> {
         let mut fleet = self.fleet(scene, fault.crew());
         fleet.start();
         self.until_work_goes_on(scene, Instant::now())?;
         std::thread::sleep(BEFORE + Duration::from_millis(self.dice.below(400)));
-        let struck = Instant::now();
-        fault.strike(&mut self.stage, scene, &mut fleet, &mut self.dice)?;
-        let recovery = self.until_work_goes_on(scene, struck)?;
+        let struck = now();
+        let length = self.length();
+        let mut problems = fault.strike(&mut self.stage, scene, &mut fleet, &mut self.dice, length)?;
+        self.until_work_goes_on(scene, Instant::now())?;
+        let over = now();
         std::thread::sleep(AFTER);
         fleet.stop();
-        Ok(fault.stops_the_server().then_some(recovery))
+        scene.acks()?;
+        let stall = scene.books.longest_silence(struck, over);
+        // In the tests the machine may be busy with something else.
+        if stall > fault.longest_stall() && length == Length::Long {
+            problems.push(Problem::new(Rule::NoStall, format!("nobody was told of an ack for {stall:.1} s")));
+        }
+        scene.crashed(&mut self.stage)?;
+        Ok((stall, problems))
     }
 
-    fn fleet(&mut self, scene: &Scene, crew: Crew) -> Fleet {
+    fn fleet(&mut self, scene: &Scene, mut crew: Crew) -> Fleet {
+        crew.manner.forgiving = self.stage.regime == Regime::Async;
         self.report.fleets += 1;
         let name = format!("f{}", self.report.fleets);
         let seed = self.options.seed.wrapping_mul(1000).wrapping_add(self.report.fleets);
@@ -197,10 +232,12 @@ impl Rounds {
         let mut fleet = self.fleet(scene, Crew { producers: 0, workers: 4, meddlers: 0, manner });
         fleet.start();
         let mut client = self.stage.connect_patiently(&scene.database)?;
+        client.batch_execute("SELECT agentq.fn_schedule_pause('torture')")?;
         let until = Instant::now() + DRAIN;
         let left =
             "SELECT EXISTS (SELECT FROM agentq_internal.job_ready UNION ALL SELECT FROM agentq_internal.job_waiting
-            UNION ALL SELECT FROM agentq_internal.job_line UNION ALL SELECT FROM agentq_internal.job_lease)";
+            UNION ALL SELECT FROM agentq_internal.job_line UNION ALL SELECT FROM agentq_internal.job_lease)
+            OR EXISTS (SELECT FROM agentq.mission WHERE completed_at IS NULL)";
         while client.query_one(left, &[])?.get(0) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -209,6 +246,13 @@ impl Rounds {
     }
 
     fn finish(mut self) -> Result<Report, Failure> {
+        let problems = self.close()?;
+        self.report.finish(problems, &self.scene.books);
+        Ok(self.report)
+    }
+
+    /// Does all that is left; then nothing may be.
+    fn close(&mut self) -> Result<Vec<Problem>, Failure> {
         self.pinned = None;
         let mut scene = self.take_scene();
         self.drain(&mut scene)?;
@@ -217,7 +261,7 @@ impl Rounds {
         let mut client = self.stage.connect_patiently(&self.scene.database)?;
         problems.extend(check::drained(&mut client, check::PATIENCE)?);
         problems.extend(self.indexes()?);
-        self.report.finish(problems, &self.scene.books);
-        Ok(self.report)
+        self.ticker = None;
+        Ok(problems)
     }
 }

@@ -5,7 +5,9 @@ use crate::check::books::Books;
 use crate::check::snapshot::Snapshot;
 use crate::check::{self, Moved, Problem};
 use crate::disk::{self, Disk};
-use crate::ledger::Shelf;
+use crate::ledger::{Micros, Shelf};
+use crate::load::trip::MANIFEST;
+use crate::outside::Outside;
 use agentq_tests::{Cluster, Options as ClusterOptions, PATIENCE};
 use postgres::{Client, NoTls};
 use std::path::{Path, PathBuf};
@@ -28,10 +30,41 @@ const SETTINGS: [&str; 12] = [
     "log_error_verbosity = terse",
 ];
 
+/// What the server promises, and so what is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Regime {
+    #[default]
+    Usual,
+    /// With `synchronous_commit = off` a crash may take the last confirmed answers with it.
+    Async,
+    /// Without `shared_preload_libraries` nothing happens by itself: somebody calls `fn_engine_tick()`.
+    Bare,
+}
+
+impl Regime {
+    pub fn name(self) -> &'static str {
+        match self {
+            Regime::Usual => "as recommended",
+            Regime::Async => "synchronous_commit = off",
+            Regime::Bare => "not preloaded",
+        }
+    }
+}
+
+/// Before a crash without synchronous commits, answers of this long may have been lost, in microseconds. PostgreSQL says at most
+/// three times `wal_writer_delay`, which is 0.6 seconds, on a machine that lets the WAL writer run in time.
+const LOST_US: Micros = 1_500_000;
+/// A process that is killed may still send what it has in hand, this much later at most.
+const DOWN_US: Micros = 100_000;
+
 /// Words of the server's log that mean trouble, and the lines with them that the faults explain.
 const ALARMS: [&str; 7] =
     ["WARNING", "PANIC", "panicked", "invalid page", "corrupt", "TRAP", "was terminated by signal"];
-const EXPECTED: [&str; 8] = [
+const EXPECTED: [&str; 10] = [
+    // The engine tries again what it had too little memory for.
+    ": out of memory",
+    // More databases than background workers: they take turns.
+    "no background worker was free",
     // The torture's own kills; any other signal is a crash.
     "was terminated by signal 9",
     "terminating connection because of crash of another server process",
@@ -54,13 +87,16 @@ const NO_BACKOFF: &str = "SELECT agentq.fn_config_set('queue.retry.backoff_base_
 const RULES: &str = "
     SELECT agentq.fn_limit_set('tenant:*', '{\"max_concurrent\": 2}');
     SELECT agentq.fn_budget_set('tenant:*', 'usd', 'total', '{\"amount\": 100000000}')";
+/// A schedule, which strangers hold now and then.
+const SCHEDULE: &str = "SELECT agentq.fn_schedule_set('torture', '@every 2s', '{\"job_kind\": \"scheduled\", \"ordering_key\": \"scheduled\"}')";
 
 /// Makes a database ready for the load.
 pub fn set_up(client: &mut Client) -> Result<(), postgres::Error> {
     client.batch_execute("CREATE EXTENSION IF NOT EXISTS agentq")?;
     client.batch_execute(SCENE)?;
     client.batch_execute(NO_BACKOFF)?;
-    client.batch_execute(RULES)
+    client.batch_execute(RULES)?;
+    client.execute("SELECT agentq.fn_effect_manifest_set($1::text::jsonb)", &[&MANIFEST]).map(drop)
 }
 
 /// One database of the server, its ledgers and what is known of it.
@@ -72,26 +108,39 @@ pub struct Scene {
     pub shelf: Shelf,
     pub books: Books,
     pub moved: Moved,
+    pub outside: Outside,
+    /// Times of which answers say nothing.
+    doubts: Moved,
 }
 
 pub struct Stage {
     pub cluster: Cluster,
     /// None: this machine allows none.
     pub disk: Option<Disk>,
+    pub regime: Regime,
+    /// Processes of the server that were killed: the postmaster, sessions, the engine, all at once.
+    pub kills: u64,
+    /// When the server crashed in this round.
+    pub crashes: Vec<Micros>,
     folder: PathBuf,
 }
 
 impl Stage {
-    pub fn new() -> Result<Stage, Failure> {
+    pub fn new(regime: Regime) -> Result<Stage, Failure> {
         let within = PathBuf::from(std::env::var("AGENTQ_TEST_DIR")?);
         let user = std::env::var("AGENTQ_RUN_AS").unwrap_or_default();
         disk::remove_leftovers(&within);
         let disk = Disk::mount(&within, &user)
             .inspect_err(|error| println!("No disk of its own, so it cannot be filled: {error}"))
             .ok();
+        let mut settings: Vec<String> = SETTINGS.iter().map(|line| (*line).to_owned()).collect();
+        if regime == Regime::Async {
+            settings.push("synchronous_commit = off".to_owned());
+        }
         let options = ClusterOptions {
             engine: true,
-            settings: SETTINGS.iter().map(|line| (*line).to_owned()).collect(),
+            without_preload: regime == Regime::Bare,
+            settings,
             within: disk.as_ref().map(|disk| disk.folder.clone()),
             ..ClusterOptions::default()
         };
@@ -100,7 +149,7 @@ impl Stage {
         remove_ledgers(&within);
         let folder = within.join(format!("ledgers-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        Ok(Stage { cluster, disk, folder })
+        Ok(Stage { cluster, disk, regime, kills: 0, crashes: Vec::new(), folder })
     }
 
     /// Makes a database with the extension, in this version or the newest, and an empty set of books.
@@ -113,9 +162,10 @@ impl Stage {
             client.batch_execute(&format!("CREATE EXTENSION agentq VERSION '{version}'"))?;
         }
         set_up(&mut client)?;
-        let (shelf, books) = (Shelf::new(&ledgers), Books::default());
+        client.batch_execute(SCHEDULE)?;
+        Outside::beside(&ledgers).open()?;
         let upgrades_to = versions.map(|(_, to)| to.to_owned());
-        Ok(Scene { database: database.to_owned(), upgrades_to, ledgers, shelf, books, moved: Moved::default() })
+        Ok(Scene { upgrades_to, ..Scene::empty(database, &ledgers) })
     }
 
     pub fn url(&self, database: &str) -> String {
@@ -168,6 +218,14 @@ impl Drop for Stage {
 }
 
 impl Scene {
+    /// Nothing is known of this one.
+    pub fn empty(database: &str, ledgers: &Path) -> Scene {
+        let (shelf, outside) = (Shelf::new(ledgers), Outside::beside(ledgers));
+        let (books, moved, doubts) = Default::default();
+        let (database, ledgers) = (database.to_owned(), ledgers.to_owned());
+        Scene { database, upgrades_to: None, ledgers, shelf, books, moved, outside, doubts }
+    }
+
     /// Reads what the load has written, and compares it with the database.
     pub fn check(&mut self, stage: &Stage) -> Result<Vec<Problem>, Failure> {
         self.books.read(&mut self.shelf)?;
@@ -175,8 +233,25 @@ impl Scene {
         let snapshot = Snapshot::read(&mut client)?;
         let mut problems = check::everything(&self.books, &snapshot, &self.moved);
         problems.extend(check::slots(&mut client, check::PATIENCE)?);
+        // What lies outside does not go back with a commit that is lost.
+        if stage.regime != Regime::Async {
+            problems.extend(check::effects(&mut client, &self.outside)?);
+        }
         problems.extend(stage.alarms().into_iter().map(|line| Problem::new(check::Rule::NoSurprise, line)));
         Ok(problems)
+    }
+
+    /// The server has crashed: without synchronous commits, answers shortly before may not have lasted.
+    pub fn crashed(&mut self, stage: &mut Stage) -> Result<(), Failure> {
+        let crashes = std::mem::take(&mut stage.crashes);
+        if stage.regime == Regime::Async && !crashes.is_empty() {
+            crashes.into_iter().for_each(|at| self.doubts.add(at - LOST_US, at + DOWN_US));
+            // What was read before it was in doubt is read again.
+            self.shelf = Shelf::new(&self.ledgers);
+            self.books = Books::doubting(self.doubts.clone());
+            self.books.read(&mut self.shelf)?;
+        }
+        Ok(())
     }
 
     /// How many acks the workers have been told of, with what was written until now.

@@ -2,6 +2,7 @@
 
 use agentq_torture::options::Options;
 use agentq_torture::rounds::Rounds;
+use agentq_torture::stage::Regime;
 use std::time::Duration;
 
 #[test]
@@ -13,6 +14,7 @@ fn nothing_is_lost_or_done_twice_whatever_fails() {
         only: None,
         short: true,
         publish: false,
+        regime: Regime::Usual,
         program: env!("CARGO_BIN_EXE_agentq-torture").into(),
     };
     let report = Rounds::new(options).and_then(Rounds::each_once).expect("the torture comes to its end");

@@ -8,6 +8,7 @@ use super::lists::{self, ItemEnd};
 use super::prepare::Candidate;
 use super::rows::mission_step;
 use super::run::Run;
+use super::{gate, late_ends};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use crate::events::Event;
@@ -198,10 +199,14 @@ impl EndedSteps {
         self.stopped.insert(*mission_id.as_bytes());
     }
 
-    /// Goes through the missions, the deepest first.
+    /// Goes through the missions, the deepest first. One that somebody steers is left to the engine.
     pub fn run(mut self, db: &Db, now: Micros) {
         while let Some(((Reverse(depth), mission), ends)) = self.missions.pop_first() {
             pgrx::check_for_interrupts!();
+            if !gate::passes(Uuid::from_bytes(mission)) {
+                late_ends::leave(db, Uuid::from_bytes(mission), ends, now);
+                continue;
+            }
             let is_stopped = self.stopped.contains(&mission);
             for up in Run::new(db, Uuid::from_bytes(mission), depth, now).steps_ended(ends, is_stopped) {
                 self.add_end(up);

@@ -2,7 +2,7 @@
 
 use super::insert::Taken;
 use super::start::{self, Start};
-use super::{check, unknown_mission};
+use super::{check, gate, unknown_mission};
 use crate::base::clock;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
@@ -79,6 +79,7 @@ fn fn_mission_fork(
 }
 
 fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Options) -> Jsonb {
+    gate::pass_alone(mission_id);
     let row = db.run(&FORK_MISSION, &[mission_id.into()]);
     if row.is_empty() {
         unknown_mission(mission_id)

@@ -6,13 +6,13 @@
 //! deepest mission first, in each the counts, its row, and then its jobs, without waiting for anybody who has one.
 
 use super::control::{already, told};
-use super::counts;
 use super::ended::EndedSteps;
 use super::finalize::{self, Mission};
 use super::prepare::Candidate;
 use super::run::Run;
 use super::stop::with_inner;
 use super::unknown_mission;
+use super::{counts, gate};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
@@ -72,6 +72,7 @@ fn pause_whole(
 
 /// Holds back the steps of a mission that have not become jobs. `with`: the mission whose pause has reached it.
 fn pause(db: &Db, mission_id: Uuid, reason: Option<&str>, with: Option<Uuid>, now: Micros) -> Jsonb {
+    gate::pass_alone(mission_id);
     let paused = counts::set_state(db, mission_id, CountState::Paused, &[CountState::Running]);
     let mission = Mission::lock(db, mission_id).unwrap_or_else(|| unknown_mission(mission_id));
     // One that was paused alone, and not with what it has in it, can be so now.
@@ -168,6 +169,7 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
 
 /// Lets a mission go on. The ends of steps of other missions that follow from it are left to the caller.
 fn resume(db: &Db, mission_id: Uuid, ended: &mut EndedSteps, now: Micros) -> Jsonb {
+    gate::pass_alone(mission_id);
     // Those who are putting steps aside are waited for, and then their steps are seen.
     counts::set_state(db, mission_id, CountState::Running, &[CountState::Paused]);
     let mission = Mission::lock(db, mission_id).unwrap_or_else(|| unknown_mission(mission_id));

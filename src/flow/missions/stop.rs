@@ -6,7 +6,7 @@
 use super::ended::{EndedSteps, StepEnd};
 use super::finalize::{self, Mission};
 use super::lists::end_list;
-use super::{counts, step_waits};
+use super::{counts, gate, step_waits};
 use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use crate::queue::ends::settle::{ask_to_cancel, cancel_if_free};
@@ -68,6 +68,7 @@ pub fn with_inner(db: &Db, mission_id: Uuid) -> Vec<Uuid> {
 }
 
 fn one(db: &Db, mission_id: Uuid, why: &Why<'_>, now: Micros) -> (Stopped, Option<StepEnd>) {
+    gate::pass_alone(mission_id);
     counts::set_state(db, mission_id, CountState::Stopping, &[CountState::Running, CountState::Paused]);
     let Some(mission) = Mission::lock(db, mission_id) else {
         return (Stopped::Unknown, None);

@@ -15,6 +15,7 @@ pub fn check(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> 
     let mut problems = Vec::new();
     for (token, claim) in &books.claims {
         match snapshot.attempt(claim.job, *token) {
+            None if claim.doubted => {}
             None => {
                 let text = format!("{} held job {} with {token}, and there is no such attempt", claim.owner, claim.job);
                 let acked = claim.told == Some(Told::Ended(End::Ack));

@@ -1,6 +1,7 @@
 //! The ledgers, read into what is known of every job, claim and end.
 
-use crate::ledger::{End, Entry, Micros, Shelf};
+use super::Moved;
+use crate::ledger::{End, Entry, Line, Micros, Shelf};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::Path;
@@ -46,6 +47,8 @@ pub struct Claim {
     pub told: Option<Told>,
     /// The last end was asked for together with a row of its own.
     pub with_own_row: bool,
+    /// The answer came so shortly before a crash that the claim may have gone with it.
+    pub doubted: bool,
 }
 
 /// What one process has asked for and not been told.
@@ -68,25 +71,65 @@ pub struct Books {
     pub disturbed: BTreeMap<String, u64>,
     /// Confirmed acks, as they were told.
     pub acks: u64,
+    /// When these were told, in no order.
+    pub ack_times: Vec<Micros>,
+    /// Times of which an answer says nothing, because a server without synchronous commits crashed right after.
+    pub doubts: Moved,
     owners: HashMap<String, Open>,
 }
 
 impl Books {
     /// Takes over everything that was written since the last time.
     pub fn read(&mut self, shelf: &mut Shelf) -> io::Result<()> {
-        for (owner, entries) in shelf.read()? {
+        for (owner, lines) in shelf.read()? {
             self.owners.entry(owner.clone()).or_default();
-            for entry in entries {
-                self.enter(&owner, entry);
+            for Line { noted, entry } in lines {
+                if matches!(entry, Entry::Ended { end: End::Ack, .. }) {
+                    self.ack_times.push(noted);
+                }
+                match self.doubts.touches(noted, noted) {
+                    true => self.doubt(&owner, entry),
+                    false => self.enter(&owner, entry),
+                }
             }
         }
         Ok(())
+    }
+
+    /// Takes over an entry that may not have lasted: what it confirms is as if it had not been answered.
+    fn doubt(&mut self, owner: &str, entry: Entry) {
+        match entry {
+            Entry::Claimed { token, .. } => {
+                self.enter(owner, entry);
+                self.about(token, |claim| claim.doubted = true);
+            }
+            Entry::Enqueued { .. }
+            | Entry::Started { .. }
+            | Entry::Ended { .. }
+            | Entry::Lost { .. }
+            | Entry::Extended { .. }
+            | Entry::Cancelled { .. } => {}
+            _ => self.enter(owner, entry),
+        }
+    }
+
+    /// The longest time without a confirmed ack between these two, in seconds.
+    pub fn longest_silence(&self, from: Micros, to: Micros) -> f64 {
+        let mut times: Vec<Micros> = self.ack_times.iter().copied().filter(|at| (from..=to).contains(at)).collect();
+        times.extend([from, to]);
+        times.sort_unstable();
+        times.windows(2).map(|two| two[1] - two[0]).max().unwrap_or(0) as f64 / 1e6
     }
 
     pub fn of(folder: &Path) -> io::Result<Books> {
         let mut books = Books::default();
         books.read(&mut Shelf::new(folder))?;
         Ok(books)
+    }
+
+    /// Empty books, for which answers at these times say nothing.
+    pub fn doubting(doubts: Moved) -> Books {
+        Books { doubts, ..Books::default() }
     }
 
     /// How many claims of this owner may be in the database without being in its ledger. None: nobody knows that owner.
@@ -137,8 +180,9 @@ impl Books {
             Entry::NotClaimed => self.owners.entry(owner.to_owned()).or_default().claim = None,
             Entry::Claimed { job, token, until, at } => {
                 let owner = owner.to_owned();
-                let (ending_at, asked, told, with_own_row) = (None, None, None, false);
-                self.claims.insert(token, Claim { job, owner, at, until, ending_at, asked, told, with_own_row });
+                let (ending_at, asked, told, with_own_row, doubted) = (None, None, None, false, false);
+                self.claims
+                    .insert(token, Claim { job, owner, at, until, ending_at, asked, told, with_own_row, doubted });
             }
             Entry::Ending { token, end, at, with_own_row, .. } => self.about(token, |claim| {
                 claim.ending_at.get_or_insert(at);

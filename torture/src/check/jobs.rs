@@ -7,11 +7,12 @@ use crate::ledger::Micros;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// The jobs of missions' steps, which no producer has asked for by itself.
-const STEP: &str = "step";
+/// Jobs that no producer has asked for by themselves: of missions' steps, of compensations, and of a schedule.
+const OF_ITSELF: [&str; 5] = ["step", "book", "pay", "unbook", "scheduled"];
 
 pub fn check(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> {
-    let jobs = snapshot.jobs.iter().filter(|(_, job)| job.kind != STEP).map(|(id, job)| (*id, job.key.as_str()));
+    let asked_for = snapshot.jobs.iter().filter(|(_, job)| !OF_ITSELF.contains(&job.kind.as_str()));
+    let jobs = asked_for.map(|(id, job)| (*id, job.key.as_str()));
     let missions = snapshot.missions.iter().map(|(id, (key, _))| (*id, key.as_deref().unwrap_or_default()));
     let mut problems = compare("job", &books.keys, jobs);
     problems.extend(compare("mission", &books.missions, missions));

@@ -5,7 +5,8 @@ use postgres::{Client, Error};
 use std::time::{Duration, Instant};
 
 /// Counts that must be zero when every job has ended, each with what it counts.
-const LEFT: [(&str, &str); 8] = [
+const LEFT: [(&str, &str); 9] = [
+    ("ends of steps that no mission was told of", "SELECT count(*) FROM agentq_internal.mission_end_due"),
     ("jobs that nobody can finish", "SELECT count(*) FROM agentq.job_queue WHERE finished_at IS NULL"),
     (
         "rows in a resting place",
@@ -18,12 +19,12 @@ const LEFT: [(&str, &str); 8] = [
     ("deadlines", "SELECT count(*) FROM agentq_internal.job_deadline"),
     (
         "jobs of steps that no step has, or two",
-        "SELECT count(*) FROM agentq_internal.job j WHERE job_kind = 'step'
+        "SELECT count(*) FROM agentq_internal.job j WHERE job_kind IN ('step', 'book', 'pay')
            AND (SELECT count(*) FROM agentq.v_mission_step s WHERE s.job_id = j.job_id) <> 1",
     ),
     (
-        "missions whose end does not fit their steps",
-        "SELECT count(*) FROM agentq.v_mission WHERE (status = 'succeeded') <> (succeeded = step_count)",
+        "missions that succeeded without their steps",
+        "SELECT count(*) FROM agentq.v_mission WHERE status = 'succeeded' AND succeeded <> step_count",
     ),
 ];
 
@@ -50,9 +51,24 @@ const SLOTS: &str = "
     LEFT JOIN (SELECT unnest(limits) AS k, count(*) AS leases FROM agentq_internal.job_lease GROUP BY 1) h USING (k)
     WHERE coalesce(agentq_internal.fn_limit_counted(k), 0) <> coalesce(h.leases, 0)";
 
-/// Slots in shared memory are those of the leases. The two are read one after the other, so they may need a moment.
+/// Slots in shared memory are those of the leases. The two are read one after the other, so they may need a moment. A server
+/// that is not preloaded has none.
 pub fn slots(client: &mut Client, patience: Duration) -> Result<Vec<Problem>, Error> {
+    let libraries: String = client.query_one("SHOW shared_preload_libraries", &[])?.get(0);
+    if !libraries.contains("agentq") {
+        return Ok(Vec::new());
+    }
     until_none(client, patience, SLOTS)
+}
+
+/// Leases that ran out this many seconds ago and are still there, and the seconds. Rows that somebody has locked do not count.
+const OVERDUE: &str = "
+    SELECT coalesce(max(extract(epoch FROM agentq.fn_clock_now() - lease_until)), 0)::float8
+    FROM (SELECT lease_until FROM agentq_internal.job_lease WHERE lease_until < agentq.fn_clock_now() FOR UPDATE SKIP LOCKED) late";
+
+/// For how many seconds the oldest lease that nobody has locked has been over.
+pub fn overdue(client: &mut Client) -> Result<f64, Error> {
+    Ok(client.query_one(OVERDUE, &[])?.get(0))
 }
 
 /// What is left after the last job has ended.

@@ -46,7 +46,7 @@ fn ended_early(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem
 /// From when it was told of its claim until its lease runs out, or it asks for its end, a holder may believe that it is the only one.
 fn by_belief(books: &Books, moved: &Moved) -> Vec<Problem> {
     let mut by_job: HashMap<Uuid, Vec<(Micros, Micros, &str)>> = HashMap::new();
-    for claim in books.claims.values() {
+    for claim in books.claims.values().filter(|claim| !claim.doubted) {
         let until = claim.ending_at.unwrap_or(Micros::MAX).min(claim.until);
         if !moved.touches(claim.at, claim.until) {
             by_job.entry(claim.job).or_default().push((claim.at, until, &claim.owner));

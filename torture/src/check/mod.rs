@@ -3,6 +3,7 @@
 
 mod attempts;
 pub mod books;
+mod effects;
 mod jobs;
 mod leaks;
 mod leases;
@@ -11,7 +12,8 @@ pub mod snapshot;
 
 use crate::ledger::Micros;
 use books::Books;
-pub use leaks::{drained, slots};
+pub use effects::effects;
+pub use leaks::{drained, overdue, slots};
 use snapshot::Snapshot;
 use std::fmt;
 use std::time::Duration;
@@ -40,6 +42,8 @@ pub enum Rule {
     NothingLeaks,
     /// Nothing but the faults themselves is met as an error.
     NoSurprise,
+    /// Work stands still no longer than is stated of the fault.
+    NoStall,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +73,7 @@ impl Moved {
         self.0.push((from, to));
     }
 
-    fn touches(&self, from: Micros, to: Micros) -> bool {
+    pub fn touches(&self, from: Micros, to: Micros) -> bool {
         self.0.iter().any(|(start, end)| from <= *end && *start <= to)
     }
 }

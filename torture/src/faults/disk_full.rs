@@ -2,6 +2,7 @@
 //! the server goes down, and cannot come up before there is space.
 
 use crate::Failure;
+use crate::ledger::now;
 use crate::stage::Stage;
 use agentq_tests::PATIENCE;
 use std::time::{Duration, Instant};
@@ -9,6 +10,8 @@ use std::time::{Duration, Instant};
 pub fn strike(stage: &mut Stage) -> Result<(), Failure> {
     let disk = stage.disk.as_ref().ok_or("there is no disk of its own")?;
     disk.fill()?;
+    // From now on it may crash at any instant.
+    stage.crashes.extend((0..4).map(|half| now() + half * 500_000));
     std::thread::sleep(Duration::from_secs(2));
     disk.empty()?;
     // It has gone down for good, is about to, goes down and up, or has never stopped.

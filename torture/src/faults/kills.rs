@@ -4,9 +4,10 @@
 
 use crate::Failure;
 use crate::dice::Dice;
+use crate::ledger::now;
 use crate::load::Role;
 use crate::load::fleet::Fleet;
-use crate::stage::{Scene, Stage};
+use crate::stage::{Regime, Scene, Stage};
 use agentq_tests::{PATIENCE, Stop, children};
 use std::time::{Duration, Instant};
 
@@ -19,14 +20,49 @@ pub fn workers(fleet: &mut Fleet, dice: &mut Dice) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Several kills of every sort, one as soon as work goes on after the other, and now and then one in the middle of a recovery.
+pub fn barrage(stage: &mut Stage, scene: &mut Scene, dice: &mut Dice, count: u64) -> Result<(), Failure> {
+    for _ in 0..count {
+        let before = scene.acks()?;
+        match dice.below(10) {
+            0..3 => server(stage, Stop::KillAll)?,
+            3..5 => server(stage, Stop::KillPostmaster)?,
+            5 => {
+                stage.crashes.push(now());
+                stage.cluster.end(Stop::KillAll);
+                stage.cluster.start_and_end(Duration::from_millis(dice.below(300)));
+                stage.cluster.start_again();
+                stage.kills += 2;
+            }
+            6 | 7 => backend(stage, scene)?,
+            _ if stage.regime == Regime::Bare => backend(stage, scene)?,
+            8 => engine(stage, scene, "worker_pid")?,
+            _ => engine(stage, scene, "launcher_pid")?,
+        }
+        let patience = Instant::now() + PATIENCE;
+        while scene.acks()? == before {
+            if Instant::now() > patience {
+                return Err("nobody works any more".into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Without synchronous commits the answers before a kill say nothing: there some have to be older.
+        let calm = if stage.regime == Regime::Async { 2_500 } else { 50 };
+        std::thread::sleep(Duration::from_millis(calm + dice.below(400)));
+    }
+    Ok(())
+}
+
 /// Kills a process of this server: nothing else is killed, whatever number it was given.
-fn kill(stage: &Stage, pid: i32) -> Result<(), Failure> {
+fn kill(stage: &mut Stage, pid: i32) -> Result<(), Failure> {
     let postmaster = stage.cluster.pid().ok_or("the server does not run")?;
     if !children(postmaster).contains(&pid) {
         return Err(format!("{pid} is no process of the server").into());
     }
+    stage.crashes.push(now());
     // SAFETY: signals a process of the server that this program has started.
     unsafe { libc::kill(pid, libc::SIGKILL) };
+    stage.kills += 1;
     Ok(())
 }
 
@@ -98,7 +134,9 @@ fn has_ended(client: &mut postgres::Client) -> bool {
 }
 
 pub fn server(stage: &mut Stage, how: Stop) -> Result<(), Failure> {
+    stage.crashes.push(now());
     stage.cluster.end(how);
+    stage.kills += u64::from(matches!(how, Stop::KillAll | Stop::KillPostmaster));
     stage.cluster.start_again();
     Ok(())
 }

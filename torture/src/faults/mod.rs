@@ -1,18 +1,24 @@
 //! What goes wrong, one file each. A fault strikes while the load runs, and returns when it is over and the server answers again.
 
 mod clock;
+mod databases;
 mod disk_full;
+mod flood;
 mod kills;
+mod memory;
 pub mod reindex;
 mod sessions;
+mod strangers;
 pub mod upgrade;
 
 use crate::Failure;
+use crate::check::Problem;
 use crate::dice::Dice;
 use crate::load::Manner;
 use crate::load::fleet::{Crew, Fleet};
-use crate::stage::{Scene, Stage};
+use crate::stage::{Regime, Scene, Stage};
 use agentq_tests::Stop;
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
@@ -46,14 +52,37 @@ pub enum Fault {
     Reindex,
     /// ALTER EXTENSION UPDATE from an older version, in a database of its own.
     Upgrade,
+    /// kill -9 of one after the other, also in the middle of a recovery.
+    Barrage,
+    /// Transactions of strangers that hold every kind of row.
+    Strangers,
+    /// A tenant, and another database, that flood keys, lanes, limits, events and missions.
+    Flood,
+    /// Sessions and the engine that get no more memory.
+    Memory,
+    /// Many databases with work that is due, and kill -9 of the server.
+    Databases,
 }
 
 use Fault::*;
 
+/// Whether faults are as the tests have them, or as long as they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    Short,
+    Long,
+}
+
+impl Length {
+    fn of(self, short: u64, long: u64) -> u64 {
+        if self == Length::Short { short } else { long }
+    }
+}
+
 impl Fault {
-    pub const ALL: [Fault; 15] = [
+    pub const ALL: [Fault; 20] = [
         Workers, Backend, Engine, Launcher, Server, Postmaster, Immediate, Restart, DiskFull, Storm, Cancels,
-        Deadlocks, Reindex, Upgrade, Clock,
+        Deadlocks, Reindex, Upgrade, Barrage, Strangers, Flood, Memory, Databases, Clock,
     ];
 
     pub fn name(self) -> &'static str {
@@ -73,21 +102,45 @@ impl Fault {
             Reindex => "reindex and freeze",
             Upgrade => "upgrade under load",
             Clock => "clock jumps",
+            Barrage => "barrage of kill -9",
+            Strangers => "transactions held open at every kind of row",
+            Flood => "floods of keys, lanes, limits, events and missions",
+            Memory => "memory limits",
+            Databases => "kill -9 of a server with many databases",
+        }
+    }
+
+    /// For how many seconds nobody may be told of an ack. The worst that was met, and as much again, where the server goes down;
+    /// where it does not, little more than a lease of the load.
+    pub fn longest_stall(self) -> f64 {
+        match self {
+            // Two seconds of them the disk is full, or all clocks are wrong.
+            DiskFull | Clock => 15.0,
+            Upgrade => 30.0,
+            Backend | Engine | Launcher | Server | Postmaster | Immediate | Restart | Barrage | Databases => 10.0,
+            Workers | Storm | Cancels | Deadlocks | Reindex | Strangers | Flood | Memory => 5.0,
         }
     }
 
     /// Whether the server is gone for a while, so that there is a time of recovery.
     pub fn stops_the_server(self) -> bool {
-        matches!(self, Backend | Engine | Launcher | Server | Postmaster | Immediate | Restart | DiskFull)
-    }
-
-    pub fn kills_the_server(self) -> bool {
-        matches!(self, Server | Postmaster)
+        matches!(
+            self,
+            Backend | Engine | Launcher | Server | Postmaster | Immediate | Restart | DiskFull | Barrage | Databases
+        )
     }
 
     /// Whether it can be had on this machine; if not, why.
     pub fn missing(self, stage: &Stage) -> Option<&'static str> {
-        (self == DiskFull && stage.disk.is_none()).then_some("mounting a disk of its own needs root")
+        match self {
+            DiskFull if stage.disk.is_none() => Some("mounting a disk of its own needs root"),
+            Engine | Launcher | Databases if stage.regime == Regime::Bare => {
+                Some("without the preload there is no engine")
+            }
+            // A lost commit can be the update itself.
+            Upgrade if stage.regime != Regime::Usual => Some("it is tried as recommended"),
+            _ => None,
+        }
     }
 
     /// Who works while it strikes.
@@ -112,8 +165,14 @@ impl Fault {
         scene: &mut Scene,
         fleet: &mut Fleet,
         dice: &mut Dice,
-    ) -> Result<(), Failure> {
+        length: Length,
+    ) -> Result<Vec<Problem>, Failure> {
         match self {
+            Barrage => kills::barrage(stage, scene, dice, length.of(2, 6)),
+            Strangers => return strangers::strike(stage, scene, Duration::from_secs(length.of(3, 30))),
+            Flood => flood::strike(stage, scene, length.of(1, 4)),
+            Memory => memory::strike(stage, scene, dice),
+            Databases => return databases::strike(stage, length.of(6, 20)),
             Workers => kills::workers(fleet, dice),
             Backend => kills::backend(stage, scene),
             Engine => kills::engine(stage, scene, "worker_pid"),
@@ -130,5 +189,6 @@ impl Fault {
             Reindex => reindex::strike(stage, scene),
             Upgrade => upgrade::strike(stage, scene),
         }
+        .map(|()| Vec::new())
     }
 }

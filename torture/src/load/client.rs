@@ -4,7 +4,7 @@ use crate::ledger::{Entry, Ledger};
 use postgres::types::ToSql;
 use postgres::{NoTls, Row};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -40,6 +40,7 @@ pub struct Client {
     url: String,
     pub name: String,
     pub ledger: Ledger,
+    folder: PathBuf,
     session: Option<postgres::Client>,
     /// Between BEGIN and COMMIT a lost connection is not made again: what follows would not be in that transaction.
     in_transaction: bool,
@@ -54,11 +55,13 @@ impl Client {
     pub fn new(url: &str, name: &str, ledger: &Path, stop: Arc<AtomicBool>) -> std::io::Result<Client> {
         let url = format!("{url} application_name='torture {name}' connect_timeout=5");
         let greeting = "SET TimeZone = 'UTC'".to_owned();
+        let folder = ledger.parent().unwrap_or(Path::new(".")).to_owned();
         let ledger = Ledger::open(ledger)?;
         Ok(Client {
             url,
             name: name.to_owned(),
             ledger,
+            folder,
             session: None,
             in_transaction: false,
             stop,
@@ -77,6 +80,11 @@ impl Client {
             raised.store(true, SeqCst);
         });
         stop
+    }
+
+    /// Where the ledgers are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub fn is_over(&self) -> bool {

@@ -5,6 +5,7 @@ pub mod client;
 pub mod fleet;
 pub mod meddler;
 pub mod producer;
+pub mod trip;
 pub mod worker;
 
 use crate::dice::Dice;
@@ -41,13 +42,15 @@ pub struct Manner {
     pub hastily: bool,
     /// Meddlers lock two jobs in opposite orders.
     pub crosswise: bool,
+    /// The server may forget what it has confirmed.
+    pub forgiving: bool,
 }
 
 impl Manner {
-    const WORDS: [&'static str; 4] = ["plainly", "dutifully", "hastily", "crosswise"];
+    const WORDS: [&'static str; 5] = ["plainly", "dutifully", "hastily", "crosswise", "forgiving"];
 
-    fn fields(&mut self) -> [&mut bool; 4] {
-        [&mut self.plainly, &mut self.dutifully, &mut self.hastily, &mut self.crosswise]
+    fn fields(&mut self) -> [&mut bool; 5] {
+        [&mut self.plainly, &mut self.dutifully, &mut self.hastily, &mut self.crosswise, &mut self.forgiving]
     }
 
     /// As an argument of the process: the words that hold.
@@ -67,7 +70,11 @@ impl Manner {
     }
 }
 
-pub fn run(role: Role, client: Client, dice: Dice, manner: &Manner) {
+pub fn run(role: Role, mut client: Client, dice: Dice, manner: &Manner) {
+    if manner.forgiving {
+        // A job that was forgotten with its claim.
+        client.own_fault = &["P0002"];
+    }
     match role {
         Role::Producer => producer::Producer::new(client, dice, manner).run(),
         Role::Worker => worker::Worker::new(client, dice, manner).run(),

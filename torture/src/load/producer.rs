@@ -12,6 +12,11 @@ const MISSION: &str = r#"{"steps": [{"name": "a", "kind": "step"},
     {"name": "b", "kind": "step", "depends_on": ["a"]}, {"name": "c", "kind": "step", "depends_on": ["a"]},
     {"name": "d", "kind": "step", "depends_on": ["b", "c"]}]}"#;
 
+/// Books a room outside and pays for it; if it cannot be paid, the room is given back.
+const TRIP: &str = r#"{"title": "trip", "on_failure": "compensate", "steps": [
+    {"name": "book", "kind": "book", "retry": {"max_attempts": 30, "backoff": "fixed", "seconds": 0}},
+    {"name": "pay", "kind": "pay", "depends_on": ["book"], "retry": {"max_attempts": 30, "backoff": "fixed", "seconds": 0}}]}"#;
+
 /// The wishes; what is meant for soon gets its time from the server's clock.
 const JOBS: &str = "(SELECT jsonb_agg(CASE WHEN d ? 'soon'
     THEN (d - 'soon') || jsonb_build_object('scheduled_at', agentq.fn_clock_now() + '0.3 s') ELSE d END)
@@ -44,6 +49,7 @@ impl<'m> Producer<'m> {
                 70..82 => self.many(),
                 82..87 => self.undone(),
                 87..93 => self.twice(),
+                93..96 => self.start(TRIP),
                 _ => self.mission(),
             }
             // About as fast as the workers.
@@ -156,11 +162,15 @@ impl<'m> Producer<'m> {
 
     /// Starts a mission of four steps.
     pub fn mission(&mut self) {
+        self.start(MISSION);
+    }
+
+    fn start(&mut self, template: &str) {
         let key = self.new_key();
         let options = json!({"idempotency_key": key});
         loop {
             self.client.write(&[Entry::Starting { key: key.clone() }]);
-            let template: Value = serde_json::from_str(MISSION).expect("valid JSON");
+            let template: Value = serde_json::from_str(template).expect("valid JSON");
             match self.client.ask("SELECT agentq.fn_mission_start($1, $2)->>'mission_id'", &[&template, &options]) {
                 Ok(row) => {
                     let id = row.get::<_, Option<String>>(0).and_then(|id| id.parse::<Uuid>().ok());

@@ -5,6 +5,7 @@ use super::Manner;
 use super::client::{Client, Trouble};
 use crate::dice::Dice;
 use crate::ledger::{End, Entry, Micros, now};
+use crate::outside::Outside;
 use serde_json::Value;
 use std::time::Duration;
 use uuid::Uuid;
@@ -16,22 +17,48 @@ const LEASE_SECONDS: i32 = 2;
 const UNTIL: &str = "ARRAY(SELECT (extract(epoch FROM (j->>'lease_until')::timestamptz) * 1000000)::bigint";
 
 /// A job that the worker was told it holds.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 pub struct Held {
     pub job: Uuid,
     pub token: Uuid,
+    pub task: Task,
+}
+
+/// What a job is about.
+#[derive(Clone, Debug)]
+pub enum Task {
+    Plain,
+    /// Books a room.
+    Book,
+    /// Pays for it.
+    Pay,
+    /// Gives back the room with this key.
+    Unbook(String),
+}
+
+impl Task {
+    fn of(job: &Value) -> Task {
+        match job["job_kind"].as_str().unwrap_or_default() {
+            "book" => Task::Book,
+            "pay" => Task::Pay,
+            "unbook" => Task::Unbook(job["payload_json"]["idempotency_key"].as_str().unwrap_or_default().to_owned()),
+            _ => Task::Plain,
+        }
+    }
 }
 
 pub struct Worker<'m> {
-    client: Client,
+    pub(super) client: Client,
     pub lease_seconds: i32,
-    dice: Dice,
+    pub(super) dice: Dice,
     manner: &'m Manner,
+    pub(super) outside: Outside,
 }
 
 impl<'m> Worker<'m> {
     pub fn new(client: Client, dice: Dice, manner: &'m Manner) -> Worker<'m> {
-        Worker { client, lease_seconds: LEASE_SECONDS, dice, manner }
+        let outside = Outside::beside(client.folder()).open().expect("a folder for what lies outside");
+        Worker { client, lease_seconds: LEASE_SECONDS, dice, manner, outside }
     }
 
     pub fn run(&mut self) {
@@ -93,10 +120,10 @@ impl<'m> Worker<'m> {
         let id = |job: &Value, field: &str| job[field].as_str().and_then(|id| id.parse::<Uuid>().ok());
         let mut held = Vec::new();
         let mut entries = Vec::new();
-        for (job, until) in jobs.iter().zip(until.unwrap_or_default()) {
-            let (Some(job), Some(token)) = (id(job, "job_id"), id(job, "lease_token")) else { continue };
+        for (document, until) in jobs.iter().zip(until.unwrap_or_default()) {
+            let (Some(job), Some(token)) = (id(document, "job_id"), id(document, "lease_token")) else { continue };
             entries.push(Entry::Claimed { job, token, until, at });
-            held.push(Held { job, token });
+            held.push(Held { job, token, task: Task::of(document) });
         }
         entries.push(Entry::NotClaimed);
         self.client.write(&entries);
@@ -106,12 +133,23 @@ impl<'m> Worker<'m> {
     /// Does something with a held job; returns what it holds then beside the rest.
     fn work(&mut self, held: Held) -> Vec<Held> {
         std::thread::sleep(Duration::from_micros(self.dice.below(2000)));
+        match &held.task {
+            Task::Plain => {}
+            Task::Book => self.book(&held),
+            Task::Unbook(key) => self.unbook(&held, key),
+            Task::Pay if self.dice.percent(35) => {
+                self.give_up(held);
+                return Vec::new();
+            }
+            Task::Pay => {}
+        }
         if self.manner.dutifully {
             self.end(held, End::Ack, false);
             return Vec::new();
         }
         match self.dice.below(100) {
-            0..8 => self.end(held, End::Fail, false),
+            // What may be tried for ever.
+            0..8 if !matches!(held.task, Task::Unbook(_)) => self.end(held, End::Fail, false),
             8..12 => self.end(held, End::Release, false),
             12..15 if !self.manner.plainly => self.end(held, End::Snooze, false),
             // Falls silent: the lease runs out.
@@ -122,7 +160,7 @@ impl<'m> Worker<'m> {
                 self.end(held, End::Ack, true);
             }
             20..30 => {
-                self.extend(held);
+                self.extend(&held);
                 self.end(held, End::Ack, false);
             }
             30..45 if !self.manner.plainly => return self.ack_and_claim(held),
@@ -132,7 +170,7 @@ impl<'m> Worker<'m> {
         Vec::new()
     }
 
-    fn extend(&mut self, held: Held) {
+    fn extend(&mut self, held: &Held) {
         let me = self.client.name.clone();
         let answer = self.client.ask(
             "SELECT a->>'code', (extract(epoch FROM (a->>'lease_until')::timestamptz) * 1000000)::bigint
@@ -151,15 +189,25 @@ impl<'m> Worker<'m> {
 
     /// Ends the attempt, an ack perhaps with a row of its own in the same transaction: both are there, or neither.
     pub fn end(&mut self, held: Held, end: End, with_own_row: bool) {
-        let Held { job, token } = held;
-        let me = self.client.name.clone();
-        self.client.write(&[Entry::Ending { job, token, end, at: now(), with_own_row }]);
         let sql = match end {
             End::Ack => "SELECT agentq.fn_job_ack($1, $2, '{\"done\": true}', $3)->>'code'",
             End::Fail => "SELECT agentq.fn_job_fail_or_retry($1, $2, 'it broke', NULL, $3)->>'code'",
             End::Release => "SELECT agentq.fn_job_release($1, $2, $3)->>'code'",
             End::Snooze => "SELECT agentq.fn_job_snooze($1, $2, agentq.fn_clock_now() + '0.2 s', $3)->>'code'",
         };
+        self.end_by(held, end, sql, with_own_row);
+    }
+
+    /// Fails for good.
+    fn give_up(&mut self, held: Held) {
+        let sql = "SELECT agentq.fn_job_fail_or_retry($1, $2, 'no money', 'validation_error', $3)->>'code'";
+        self.end_by(held, End::Fail, sql, false);
+    }
+
+    fn end_by(&mut self, held: Held, end: End, sql: &str, with_own_row: bool) {
+        let Held { job, token, .. } = held;
+        let me = self.client.name.clone();
+        self.client.write(&[Entry::Ending { job, token, end, at: now(), with_own_row }]);
         let own = format!("INSERT INTO torture.own_row VALUES ('{job}', '{token}')");
         let begun = if with_own_row { self.client.begin(&own) } else { Ok(()) };
         let asked = begun.and_then(|()| self.client.ask(sql, &[&job, &me, &token]));
@@ -183,7 +231,7 @@ impl<'m> Worker<'m> {
         }
     }
 
-    fn told(&mut self, Held { job, token }: Held, end: End, code: &str) {
+    fn told(&mut self, Held { job, token, .. }: Held, end: End, code: &str) {
         let entry = match (end, code) {
             (_, "lease_lost") => Entry::Lost { job, token, at: now() },
             (End::Ack, "succeeded")
@@ -201,7 +249,8 @@ impl<'m> Worker<'m> {
         self.client.write(&[entry]);
     }
 
-    fn ack_and_claim(&mut self, Held { job, token }: Held) -> Vec<Held> {
+    fn ack_and_claim(&mut self, held: Held) -> Vec<Held> {
+        let (job, token) = (held.job, held.token);
         let me = self.client.name.clone();
         let ending = Entry::Ending { job, token, end: End::Ack, at: now(), with_own_row: false };
         self.client.write(&[ending, Entry::Claiming { most: 1 }]);
@@ -213,7 +262,7 @@ impl<'m> Worker<'m> {
         match self.client.ask(&sql, &[&job, &me, &token, &self.lease_seconds]) {
             Ok(row) => {
                 let code: Option<String> = row.get(0);
-                self.told(Held { job, token }, End::Ack, code.as_deref().unwrap_or("no code"));
+                self.told(held, End::Ack, code.as_deref().unwrap_or("no code"));
                 self.claimed(row.get(1), row.get(2))
             }
             Err(Trouble::Refused) => {

@@ -6,7 +6,7 @@ mod plot;
 mod sample;
 
 use crate::Failure;
-use crate::stage::Stage;
+use crate::stage::{Regime, Stage};
 use load::{Done, Load};
 pub use sample::Sample;
 use sample::Sampler;
@@ -120,7 +120,7 @@ pub fn picture() -> PathBuf {
 
 /// The whole of it: passes, draws and shows.
 pub fn run(jobs: u64) -> Result<Vec<Sample>, Failure> {
-    let stage = Stage::new()?;
+    let stage = Stage::new(Regime::Usual)?;
     let samples = pass(&stage, jobs)?;
     plot::draw(&samples, &picture())?;
     println!("\n{}\nThe lines are drawn in {}.", table(&samples), picture().display());

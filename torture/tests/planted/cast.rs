@@ -89,7 +89,7 @@ impl Cast<'_> {
             held = self.worker.claim();
             !held.is_empty()
         });
-        held[0]
+        held.swap_remove(0)
     }
 
     fn end_next(&mut self, end: End) {
