@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code, reason = "the callbacks of transactions")]
 
-use crate::room;
+use crate::{prepared, room};
 use pgrx::prelude::*;
 use std::cell::Cell;
 
@@ -21,6 +21,9 @@ pub enum End {
     /// It waits for COMMIT PREPARED, which this session may never hear of.
     Prepared,
     RolledBack,
+    /// A prepared transaction of this database that had taken notes has been committed or rolled back, and nobody knows any
+    /// more which notes. It says nothing of the transaction that this session is in.
+    PreparedEnded,
     /// A subtransaction has become a part of its parent.
     PartKept {
         part: pg_sys::SubTransactionId,
@@ -32,10 +35,15 @@ pub enum End {
     },
 }
 
-thread_local!(static IS_OPEN: Cell<bool> = const { Cell::new(false) });
+thread_local! {
+    static IS_OPEN: Cell<bool> = const { Cell::new(false) };
+    /// Whether this transaction has taken a note.
+    static HAS_NOTES: Cell<bool> = const { Cell::new(false) };
+}
 
-/// Has the rooms told of every end from now on. Called by whoever takes a note; once for a session is enough.
+/// Has the rooms told of every end from now on. Called by whoever takes a note.
 pub fn open() {
+    HAS_NOTES.set(true);
     if !IS_OPEN.replace(true) {
         // SAFETY: the callbacks are plain functions that live as long as the library.
         unsafe {
@@ -45,7 +53,8 @@ pub fn open() {
     }
 }
 
-fn tell(end: End) {
+/// Tells every room.
+pub fn tell(end: End) {
     room::all().iter().flat_map(|room| room.at_end).for_each(|hear| hear(end));
 }
 
@@ -54,12 +63,20 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     use pg_sys::XactEvent::*;
     match event {
         XACT_EVENT_PRE_COMMIT => tell(End::Committing),
-        XACT_EVENT_PRE_PREPARE => tell(End::Preparing),
+        XACT_EVENT_PRE_PREPARE => {
+            tell(End::Preparing);
+            if HAS_NOTES.get() {
+                prepared::mark();
+            }
+        }
         XACT_EVENT_COMMIT => tell(End::Committed),
         XACT_EVENT_PREPARE => tell(End::Prepared),
         XACT_EVENT_ABORT => tell(End::RolledBack),
         // Parallel workers take no notes.
         _ => {}
+    }
+    if matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_PREPARE | XACT_EVENT_ABORT) {
+        HAS_NOTES.set(false);
     }
 }
 

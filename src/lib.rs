@@ -16,6 +16,7 @@ mod governance;
 mod journal;
 mod json;
 mod memory;
+mod prepared;
 mod queue;
 mod room;
 mod schema;
@@ -36,6 +37,7 @@ pub extern "C-unwind" fn _PG_init() {
     room::open_all(ROOMS);
     if server::is_preloading() {
         shared::init();
+        prepared::watch();
         ROOMS.iter().for_each(|room| (room.init_preloaded)());
     }
 }

@@ -21,7 +21,12 @@ pub fn at_end(end: End) {
                 seats::wake_engine();
             }
         }
-        // The sealer finds the events of a prepared one at its next regular look after somebody has committed it.
+        // It may have written some.
+        End::PreparedEnded => {
+            if feed::bring_news() {
+                seats::wake_engine();
+            }
+        }
         End::Prepared | End::RolledBack => EMITTED.set(false),
         End::Committing | End::Preparing | End::PartKept { .. } | End::PartUndone { .. } => {}
     }

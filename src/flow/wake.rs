@@ -20,7 +20,12 @@ pub fn at_end(end: End) {
                 seats::wake_engine();
             }
         }
-        // The engine finds it at its next regular look.
+        // It may have begun one.
+        End::PreparedEnded => {
+            if news::bring(News::StepWaits) {
+                seats::wake_engine();
+            }
+        }
         End::Prepared | End::RolledBack => NOTED.set(false),
         End::Committing | End::Preparing | End::PartKept { .. } | End::PartUndone { .. } => {}
     }

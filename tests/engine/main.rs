@@ -6,6 +6,7 @@ mod handlers;
 mod launcher;
 mod memory;
 mod notify;
+mod prepared;
 mod schedules;
 mod strangers;
 mod tick;

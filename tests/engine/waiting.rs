@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Starts a claim in a session of its own, and waits until it waits.
-fn waiting(db: &Database<'_>, call: &str) -> JoinHandle<(Value, Duration)> {
+pub fn waiting(db: &Database<'_>, call: &str) -> JoinHandle<(Value, Duration)> {
     let before = waiters(db);
     let claim = started(db, call);
     eventually("the claim waits", || waiters(db) > before || claim.is_finished());
@@ -23,13 +23,13 @@ fn waiters(db: &Database<'_>) -> i64 {
     db.session().text("SELECT waiting_claims FROM agentq.v_engine_status").parse().expect("a number")
 }
 
-const CLAIM: &str = "fn_job_claim('w', 'x', p_wait => '60 s')";
+pub const CLAIM: &str = "fn_job_claim('w', 'x', p_wait => '60 s')";
 /// A waiting claim looks by itself ten seconds after it has begun to wait.
 const BY_ITSELF: Duration = Duration::from_secs(9);
 
 /// Each claim gets its job, and once at least because it was told of it. The job is done then.
 #[track_caller]
-fn is_told(db: &Database<'_>, mut once: impl FnMut() -> (JoinHandle<(Value, Duration)>, String)) {
+pub fn is_told(db: &Database<'_>, mut once: impl FnMut() -> (JoinHandle<(Value, Duration)>, String)) {
     let mut s = db.session();
     sooner_than(BY_ITSELF, "it was told, and did not just look again", || {
         let (claim, job) = once();

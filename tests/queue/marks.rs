@@ -1,6 +1,8 @@
 //! The marks from which claims scan: whatever comes back behind them, or commits late, is found.
 
-use agentq_tests::{Database, Session, claimed, database, drain, enqueue_all, eventually, expect, id, json};
+use agentq_tests::{
+    Database, Session, claimed, database, drain, enqueue_all, eventually, expect, id, json, sooner_than, timed,
+};
 use std::time::Duration;
 
 /// The shapes of a claim, each of which reads another lane, or several.
@@ -346,6 +348,33 @@ fn jobs_of_a_prepared_transaction_are_found_after_it_commits() {
     }
     producer.run(&format!("COMMIT PREPARED '{name}'"));
     eventually("the job is found", || worker.claim("bob")["job_id"] == json!(job));
+    db.assert_sound();
+}
+
+/// The lane has been looked at in full a moment ago, so that for a second nobody looks behind the marks by himself.
+#[test]
+fn a_prepared_job_is_soon_next_in_line_when_it_is_committed() {
+    let db = database();
+    let (mut late, mut producer, mut worker) = (db.session(), db.session(), db.session());
+    let name = format!("late in {}", db.name);
+    sooner_than(Duration::from_millis(700), "its commit casts doubt on the marks", || {
+        late.run("BEGIN");
+        let job = late.enqueue("x");
+        late.run(&format!("PREPARE TRANSACTION '{name}'"));
+        assert_eq!(worker.claim("bob")["code"], "empty");
+        producer.run("SELECT agentq.fn_job_enqueue('x') FROM generate_series(1, 200)");
+        assert_ne!(id(&claimed(&mut worker, "bob")), job);
+        producer.run(&format!("COMMIT PREPARED '{name}'"));
+        let (others, took) = timed(|| {
+            (0..).find(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+                id(&claimed(&mut worker, "bob")) == job
+            })
+        });
+        println!("{} others came before it, in {took:?}", others.unwrap_or_default());
+        drain(&mut worker, "fn_job_claim('bob')", "job_id");
+        took
+    });
     db.assert_sound();
 }
 

@@ -11,9 +11,10 @@
 //! * An insert that lands behind the present moment, or that commits long after it began, lowers
 //!   the mark after its commit, which changes the generation. So does a claim that is rolled back.
 //! * An insert of a priority that the lane does not know adds it, and changes the generation.
+//! * The end of a prepared transaction, of whose rows nobody knows any more, casts doubt on all lanes of its
+//!   database: it changes their generations, and the next full look that is affordable comes at once.
 //!
-//! What no rule can see (a prepared transaction committed elsewhere, a clock set back) is found by
-//! the full look that every lane takes from time to time.
+//! What no rule can see (a clock set back) is found by the full look that every lane takes from time to time.
 
 /// Distinct priorities a lane remembers. A lane with more is looked at in full each time.
 pub const PRIORITIES: usize = 16;
@@ -55,7 +56,10 @@ const NO_MARK: Mark = Mark { priority: 0, from: Position::START };
 #[derive(Clone, Copy, Debug)]
 pub struct LaneMarks {
     tag: u64,
+    database: u32,
     generation: u64,
+    /// Whether rows may have come behind the marks since the last full look.
+    doubted: bool,
     /// Whether the marks name every priority that has a row.
     known: bool,
     count: u8,
@@ -66,7 +70,9 @@ pub struct LaneMarks {
 
 const NO_MARKS: LaneMarks = LaneMarks {
     tag: 0,
+    database: 0,
     generation: 0,
+    doubted: false,
     known: false,
     count: 0,
     marks: [NO_MARK; PRIORITIES],
@@ -91,7 +97,7 @@ impl LaneMarks {
 
     /// Whether a full look is due even though the marks answer.
     pub fn must_look(&self, now: i64) -> bool {
-        now.saturating_sub(self.looked_at) >= LOOK_EVERY_US && self.may_look(now)
+        (self.doubted || now.saturating_sub(self.looked_at) >= LOOK_EVERY_US) && self.may_look(now)
     }
 
     fn mark_mut(&mut self, priority: i32) -> Option<&mut Mark> {
@@ -145,13 +151,13 @@ impl<const N: usize> Marks<N> {
 
     /// Announces a full look, and returns the generation to hand to `learn`. The lane is made if it
     /// is not there.
-    pub fn begin_look(&mut self, tag: u64, now: i64) -> u64 {
+    pub fn begin_look(&mut self, tag: u64, database: u32, now: i64) -> u64 {
         if self.find(tag).is_none() {
             let generation = self.next_generation();
             let place = Self::places(tag)
                 .min_by_key(|place| (self.lanes[*place].tag != 0, self.lanes[*place].looked_at))
                 .unwrap_or(0);
-            self.lanes[place] = LaneMarks { tag, generation, ..NO_MARKS };
+            self.lanes[place] = LaneMarks { tag, database, generation, ..NO_MARKS };
         }
         let lane = self.find_mut(tag).expect("the lane was just made");
         lane.looked_at = now;
@@ -169,6 +175,7 @@ impl<const N: usize> Marks<N> {
         // on its mark a moment ago. A lane that runs out of marks starts anew.
         let known_before = lane.known.then_some((lane.count as usize, lane.marks));
         lane.known = true;
+        lane.doubted = false;
         lane.count = 0;
         for mark in found {
             lane.add(Mark { from: mark.from.min(Position::at(cap)), ..*mark });
@@ -211,6 +218,16 @@ impl<const N: usize> Marks<N> {
         match lane.mark_mut(priority) {
             Some(mark) => mark.from = mark.from.min(position),
             None => lane.add(Mark { priority, from: position }),
+        }
+    }
+
+    /// Rows may have appeared anywhere in this database. To be called when they can be seen.
+    pub fn doubt(&mut self, database: u32) {
+        let generation = self.next_generation();
+        for lane in self.lanes.iter_mut().filter(|lane| lane.tag != 0 && lane.database == database) {
+            // A scan that has not seen them must not raise a mark beyond them after the look that finds them.
+            lane.generation = generation;
+            lane.doubted = true;
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn maintain() -> Outcome {
     });
     let before = TOLD_UNTIL.replace(now);
     if gauges::next_opening(before).is_some_and(|at| at <= now) {
-        waking::tell_of_freed_capacity();
+        waking::tell_of_jobs_anywhere();
     }
     let next = match gauges::next_opening(now) {
         _ if added == AT_MOST => Next::AtOnce,

@@ -38,6 +38,6 @@ pub fn at_end(end: End) {
             }
         }
         End::Committed | End::RolledBack | End::Prepared => CLAIMED_TO.set(NOWHERE),
-        End::Preparing | End::PartKept { .. } | End::PartUndone { .. } => {}
+        End::Preparing | End::PreparedEnded | End::PartKept { .. } | End::PartUndone { .. } => {}
     }
 }

@@ -173,7 +173,7 @@ fn settle(changes: &[Change]) {
         board.tell_of_fair_lines();
     }
     if told {
-        waking::tell_of_freed_capacity();
+        waking::tell_of_jobs_anywhere();
     }
     if wanted || told {
         waiters::wake_all();
@@ -204,7 +204,8 @@ pub fn at_end(end: End) {
             "a transaction that takes or frees slots of a limit, changes one, or has to do with jobs in fair lines, cannot be prepared",
             "Commit it, or leave jobs with limits, fairness keys or required capabilities to a transaction of their own.",
         ),
-        End::Committing | End::Preparing => {}
+        // What was prepared has no part in any count.
+        End::Committing | End::Preparing | End::PreparedEnded => {}
         End::Committed => {
             let transaction = TRANSACTION.take();
             if let Some((_, counts)) = transaction.recounts.last() {

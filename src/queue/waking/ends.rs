@@ -43,6 +43,8 @@ pub fn at_end(end: End) {
             ended.clear();
         }),
         End::RolledBack | End::Prepared => ENDED.with_borrow_mut(Vec::clear),
+        // It may have ended anything.
+        End::PreparedEnded => waiters::wake_all_for_ends(),
         End::Committing | End::Preparing | End::PartKept { .. } | End::PartUndone { .. } => {}
     }
 }

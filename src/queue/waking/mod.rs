@@ -18,8 +18,8 @@ pub fn tells_listeners() -> bool {
     Settings::loaded().is_none_or(|settings| settings.notify_enabled) && seats::engine_runs()
 }
 
-/// Tells listeners that jobs which waited for a limit may run. It does not know of which queue and kind they are.
-pub fn tell_of_freed_capacity() {
+/// Tells listeners that there may be jobs to run, and not of which queue and kind they are.
+pub fn tell_of_jobs_anywhere() {
     if tells_listeners() && notices::add(1, 0, "", 1) {
         seats::wake_engine();
     }

@@ -193,16 +193,14 @@ pub fn any_for_ends() -> bool {
 
 /// Wakes all who wait for one of these ends.
 pub fn wake_for_ends(tags: &[u64]) {
-    let mut called = Vec::new();
-    {
-        let mut list = WAIT_LIST.exclusive();
-        for waiter in list.waiters.iter_mut().filter(|w| w.process.is_some() && w.for_end && tags.contains(&w.tags[0]))
-        {
-            waiter.woken = true;
-            called.push(waiter.process);
-        }
+    wake_those(|waiter| waiter.for_end && tags.contains(&waiter.tags[0]));
+}
+
+/// Wakes all who wait for the end of anything in this database.
+pub fn wake_all_for_ends() {
+    if any_for_ends() {
+        wake_those(|waiter| waiter.for_end && waiter.database == my_database());
     }
-    called.into_iter().for_each(Process::wake);
 }
 
 /// Wakes every claim that waits in this database: something changed that may concern any of them.
@@ -210,11 +208,14 @@ pub fn wake_all() {
     if !is_preloaded() || COUNT.get().load(SeqCst) == 0 {
         return;
     }
+    wake_those(|waiter| !waiter.for_end && waiter.database == my_database());
+}
+
+fn wake_those(are_meant: impl Fn(&Waiter) -> bool) {
     let mut called = Vec::new();
     {
         let mut list = WAIT_LIST.exclusive();
-        let is_claim = |w: &&mut Waiter| w.process.is_some() && !w.for_end && w.database == my_database();
-        for waiter in list.waiters.iter_mut().filter(is_claim) {
+        for waiter in list.waiters.iter_mut().filter(|waiter| waiter.process.is_some() && are_meant(waiter)) {
             waiter.woken = true;
             called.push(waiter.process);
         }

@@ -5,6 +5,7 @@ use super::{LaneName, MARKS, in_flight};
 use crate::base::clock::{self, Micros};
 use crate::journal::{self, End};
 use crate::queue::waking::{self, notices, waiters};
+use crate::server::my_database;
 use crate::shared::{is_preloaded, seats};
 use agentq_core::marks::{LATE_US, Position};
 use std::cell::RefCell;
@@ -170,8 +171,19 @@ pub fn at_end(end: End) {
             transaction.end_flight();
         }
         End::PartUndone { .. } => TRANSACTION.with_borrow(|transaction| put_back(&transaction.left)),
+        End::PreparedEnded => doubt(),
         End::Committing | End::Preparing | End::PartKept { .. } => {}
     }
+}
+
+/// Jobs may have come to any lane of this database, or be due at another time: whoever waits for one looks again, and so do
+/// the engine and the listeners.
+fn doubt() {
+    MARKS.exclusive().doubt(my_database());
+    seats::bring_news();
+    waiters::wake_all();
+    waking::tell_of_jobs_anywhere();
+    seats::wake_engine();
 }
 
 /// Those rows that no mark would lead a claim to.

@@ -16,7 +16,7 @@ pub use in_flight::announce;
 pub use lane::LaneName;
 
 use crate::base::clock::{self, Micros};
-use crate::server::has_fixed_snapshot;
+use crate::server::{self, has_fixed_snapshot};
 use crate::shared::is_preloaded;
 use agentq_core::marks::{LaneMarks, Mark, Marks, Position};
 use pgrx::prelude::*;
@@ -77,7 +77,7 @@ impl Reading {
     pub fn begin_look(&mut self) -> Look {
         let began = clock::real_now();
         if self.usable {
-            self.generation = MARKS.exclusive().begin_look(self.tag, began);
+            self.generation = MARKS.exclusive().begin_look(self.tag, server::my_database(), began);
         }
         Look { began }
     }

@@ -1,0 +1,108 @@
+//! Prepared transactions: who hears that one has ended.
+//!
+//! The session that says COMMIT PREPARED knows nothing of what the transaction did, and no callback of a transaction is
+//! called in it. So a transaction that has taken notes is marked before it is prepared, by a lock of its own, which the server
+//! keeps with it, also over a crash. Where such a lock goes with COMMIT PREPARED or ROLLBACK PREPARED, the rooms are told.
+
+#![allow(unsafe_code, reason = "a hook into the server's commands, and its locks")]
+
+use crate::journal::{self, End};
+use crate::server::my_database;
+use pgrx::is_a;
+use pgrx::prelude::*;
+use std::ffi::{c_char, c_int};
+
+static mut BEFORE: pg_sys::ProcessUtility_hook_type = None;
+
+/// Listens to commands: called once, while the server loads its libraries.
+pub fn watch() {
+    // SAFETY: the server loads its libraries one after the other, in one process.
+    unsafe {
+        BEFORE = pg_sys::ProcessUtility_hook;
+        pg_sys::ProcessUtility_hook = Some(process_utility);
+    }
+}
+
+/// The lock: of the sort that pg_advisory_lock takes, with a class that its callers cannot name.
+fn tag() -> pg_sys::LOCKTAG {
+    const CLASS: u16 = 0xA6;
+    pg_sys::LOCKTAG {
+        locktag_field1: my_database(),
+        locktag_field2: 0,
+        locktag_field3: 0,
+        locktag_field4: CLASS,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,
+        locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
+    }
+}
+
+/// Marks this transaction, which is about to be prepared. Nobody ever waits for this lock.
+pub fn mark() {
+    // SAFETY: the server copies the tag; the lock goes with the transaction.
+    unsafe { pg_sys::LockAcquire(&tag(), pg_sys::ShareLock as i32, false, false) };
+}
+
+/// The transactions that are marked, each by the numbers that it keeps for its life.
+fn marked() -> Vec<(i32, u32)> {
+    let mut count: c_int = 0;
+    // SAFETY: the server answers with a list of that length, in memory of the statement.
+    unsafe {
+        let list = pg_sys::GetLockConflicts(&tag(), pg_sys::ExclusiveLock as i32, &raw mut count);
+        let all = std::slice::from_raw_parts(list, count as usize);
+        all.iter().map(|one| (one.backendId, one.localTransactionId)).collect()
+    }
+}
+
+/// Whether a command ends a prepared transaction.
+fn ends_prepared(statement: *mut pg_sys::Node) -> bool {
+    use pg_sys::TransactionStmtKind::{TRANS_STMT_COMMIT_PREPARED, TRANS_STMT_ROLLBACK_PREPARED};
+    // SAFETY: the cast follows the tag of the node.
+    unsafe {
+        is_a(statement, pg_sys::NodeTag::T_TransactionStmt)
+            && matches!(
+                (*statement.cast::<pg_sys::TransactionStmt>()).kind,
+                TRANS_STMT_COMMIT_PREPARED | TRANS_STMT_ROLLBACK_PREPARED
+            )
+    }
+}
+
+#[pg_guard]
+#[allow(clippy::too_many_arguments, reason = "the server's signature")]
+unsafe extern "C-unwind" fn process_utility(
+    statement: *mut pg_sys::PlannedStmt,
+    text: *const c_char,
+    read_only: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    parameters: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    receiver: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    // SAFETY: the server passes a statement.
+    let is_meant = ends_prepared(unsafe { (*statement).utilityStmt });
+    let before = if is_meant { marked() } else { Vec::new() };
+    // SAFETY: passes on what the server has passed in.
+    unsafe {
+        match BEFORE {
+            Some(next) => next(statement, text, read_only, context, parameters, environment, receiver, completion),
+            None => pg_sys::standard_ProcessUtility(
+                statement,
+                text,
+                read_only,
+                context,
+                parameters,
+                environment,
+                receiver,
+                completion,
+            ),
+        }
+    }
+    // Others see what it did by now, and its locks are gone. That of another session may have gone too: then the rooms
+    // are told twice.
+    if !before.is_empty() {
+        let now = marked();
+        if before.iter().any(|one| !now.contains(one)) {
+            journal::tell(End::PreparedEnded);
+        }
+    }
+}
