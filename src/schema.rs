@@ -40,7 +40,8 @@ extension_sql_file!(
 extension_sql_file!("../sql/events/event.sql", name = "events_event", requires = ["base_functions", fn_config_get]);
 extension_sql_file!("../sql/events/event_index.sql", name = "events_event_index", requires = ["events_event"]);
 extension_sql_file!("../sql/events/log.sql", name = "events_log", requires = ["events_event_index"]);
-extension_sql_file!("../sql/events/partition.sql", name = "events_partition", requires = ["events_log"]);
+extension_sql_file!("../sql/events/origin.sql", name = "events_origin", requires = ["events_log"]);
+extension_sql_file!("../sql/events/partition.sql", name = "events_partition", requires = ["events_origin"]);
 extension_sql_file!("../sql/events/access.sql", name = "events_access", requires = ["events_partition"]);
 extension_sql_file!(
     "../sql/events/functions.sql",

@@ -88,6 +88,7 @@ COMMENT ON COLUMN agentq.event.token_usage IS 'Of a step of an agent: tokens by 
 COMMENT ON COLUMN agentq.event.cost_units IS 'Of a step of an agent: what it cost.';
 COMMENT ON COLUMN agentq.event_log.form IS 'The form in which the digest was made: 1 by 0.9.0, 2 since then.';
 -- include: sql/events/event_index.sql
+-- include: sql/events/origin.sql
 -- include: sql/events/partition.sql
 DO $$
 DECLARE

@@ -29,7 +29,7 @@ pub fn emit(db: &Db, kind: &str, subject: &str, payload: Value, now: Micros) {
     let args =
         [new_id().into(), timestamp(now).into(), kind.into(), subject.into(), payload.into(), by.as_str().into()];
     db.run(&EMIT, &args);
-    wake::note();
+    wake::note(db);
 }
 
 /// An event with more than a kind, a subject and a payload.
@@ -145,7 +145,7 @@ impl<'a> Event<'a> {
                 agent.cost_units.into(),
             ],
         );
-        wake::note();
+        wake::note(db);
         Emitted::New(id)
     }
 }

@@ -8,6 +8,7 @@ pub mod chores;
 mod emit;
 pub mod feed;
 pub mod log;
+mod origin;
 mod partitions;
 mod read;
 pub mod seal;

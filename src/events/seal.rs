@@ -12,6 +12,7 @@
 
 use super::feed;
 use super::log::LAST_SEQ;
+use super::origin::{self, origin};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::{Settings, is_schema_previous};
 use crate::db::{self, Db, Rows, statements};
@@ -23,7 +24,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statements!("seal.sql": SEAL_LOCK, SEAL_ANY, SEAL_ORIGIN, SEAL_BEGIN, SEAL_SNAPSHOT, SEAL_WRITERS, SEAL_NEXT, SEAL_LAST_XID, SEAL_PLACES, SEAL_SAVE, CHAIN, CHAIN_SAVE, LOG_ADD);
+statements!("seal.sql": SEAL_LOCK, SEAL_ANY, SEAL_BEGIN, SEAL_SNAPSHOT, SEAL_WRITERS, SEAL_NEXT, SEAL_LAST_XID, SEAL_PLACES, SEAL_SAVE, CHAIN, CHAIN_SAVE, LOG_ADD);
 
 /// Where listeners hear of events.
 const CHANNEL: &str = "agentq_event";
@@ -71,11 +72,6 @@ struct Unsealed {
     event_at: TimestampWithTimeZone,
     head: Head,
     body: Body,
-}
-
-/// Whose transactions the numbers of this database mean.
-fn origin() -> String {
-    format!("{} {}", server::system_identifier(), server::my_database())
 }
 
 /// Whether this session may seal what it reads: one that changes things, sees what others have
@@ -166,8 +162,7 @@ fn snapshot(db: &Db) -> String {
 /// Says that events are used here if they were before the server started: the engine's worker asks when
 /// it begins, which is never in the middle of a restore.
 pub fn resume(db: &Db) {
-    let row = db.run(&SEAL_ORIGIN, &[]);
-    if !row.is_empty() && row.only::<String>() == origin() {
+    if origin::is_known(db) {
         feed::go_on();
     }
 }

@@ -10,9 +10,6 @@ SELECT s.sealed IS NULL OR s.target IS NOT NULL OR s.origin <> $1
            WHERE (SELECT true FROM agentq.event e WHERE e.xid = x LIMIT 1) LIMIT 1) IS TRUE
 FROM agentq_internal.event_seal s WHERE s.one
 
--- name: seal_origin()
-SELECT origin FROM agentq_internal.event_seal WHERE one
-
 -- name: seal_begin()
 INSERT INTO agentq_internal.event_seal (one) SELECT true WHERE NOT EXISTS (SELECT FROM agentq_internal.event_seal) ON CONFLICT (one) DO NOTHING
 

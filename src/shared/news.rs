@@ -20,6 +20,8 @@ pub enum News {
     Events = 2,
     /// A step without a worker has begun, or may end.
     StepWaits = 4,
+    /// It is written down that events of this database were written here.
+    OriginNoted = 8,
 }
 
 // SAFETY: the name is agentq's own.

@@ -1,6 +1,7 @@
 //! The events room, over real connections.
 
 mod append_only;
+mod crash;
 mod emit;
 mod feed;
 mod log;

@@ -1,0 +1,37 @@
+//! Whose transactions the numbers of a database mean: its server, and the database there.
+//!
+//! Whoever writes the first events of a database writes its origin down with them, so that the engine finds them after a
+//! crash. Dumps leave that table out, and a restore writes events without this module: so a database that is being restored
+//! has no origin here. Nothing is unique in the table: of several first writers each adds a row, and none waits for another.
+
+use crate::db::{Db, statements};
+use crate::server;
+use crate::shared::is_preloaded;
+use crate::shared::news::{self, News};
+
+statements!("origin.sql": ORIGIN_NOTE, ORIGIN_IS_KNOWN);
+
+/// The origin of what is written here and now.
+pub fn origin() -> String {
+    format!("{} {}", server::system_identifier(), server::my_database())
+}
+
+/// Says, with the caller's transaction, that events of this origin are here. What the engine writes of itself does not count.
+/// Without shared memory there is no engine to be told.
+pub fn note(db: &Db) {
+    if is_preloaded() && !server::is_background_worker() && !news::is_there(News::OriginNoted) {
+        db.run(&ORIGIN_NOTE, &[origin().as_str().into()]);
+    }
+}
+
+/// Says that a transaction which has noted it has committed.
+pub fn is_noted() {
+    if !server::is_background_worker() {
+        news::bring(News::OriginNoted);
+    }
+}
+
+/// Whether events of this origin are here, sealed or not.
+pub fn is_known(db: &Db) -> bool {
+    db.run(&ORIGIN_IS_KNOWN, &[origin().as_str().into()]).only()
+}
