@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "tying a server's life to the tests'")]
 
+use crate::net::{Node, SUBNET};
 use crate::patience::PATIENCE;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -42,7 +43,15 @@ pub fn as_server_user(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-fn run(command: &mut Command) -> String {
+fn run(node: Option<&Node>, command: &mut Command) -> String {
+    let mut run = || run_here(command);
+    match node {
+        Some(node) => node.within(run),
+        None => run(),
+    }
+}
+
+fn run_here(command: &mut Command) -> String {
     let out = command.stdin(Stdio::null()).output().expect("the program starts");
     let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success(), "{command:?} failed:\n{text}");
@@ -61,6 +70,8 @@ pub struct Options {
     pub backtraces: bool,
     /// Where its data lies; left out, beside that of the other test clusters.
     pub within: Option<PathBuf>,
+    /// At which node of a network it is; left out, on this machine's loopback.
+    pub node: Option<Node>,
 }
 
 /// How a server is told to stop.
@@ -81,6 +92,7 @@ pub struct Cluster {
     pub port: u16,
     pub data: PathBuf,
     backtraces: bool,
+    node: Option<Node>,
     server: Option<Child>,
 }
 
@@ -91,10 +103,17 @@ impl Cluster {
             Some(folder) => folder.join(name),
             None => Self::new_folder(name),
         };
-        run(as_server_user(pg_bin("initdb"))
-            .args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
-            .arg(&data));
-        let mut cluster = Cluster { port: free_port(), data, backtraces: options.backtraces, server: None };
+        run_here(
+            as_server_user(pg_bin("initdb"))
+                .args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
+                .arg(&data),
+        );
+        let (backtraces, node) = (options.backtraces, options.node.clone());
+        let mut cluster = Cluster { port: free_port(), data, backtraces, node, server: None };
+        if cluster.node.is_some() {
+            cluster
+                .append("pg_hba.conf", &format!("host all all {SUBNET} trust\nhost replication all {SUBNET} trust\n"));
+        }
         let mut settings = vec![
             "fsync = off".to_owned(),
             "max_connections = 250".to_owned(),
@@ -115,13 +134,16 @@ impl Cluster {
 
     /// Copies a running cluster as a streaming standby and starts it.
     pub fn standby_of(primary: &Cluster, name: &str) -> Cluster {
+        Self::standby_at(primary, name, None)
+    }
+
+    /// A standby at a node of the network of its primary.
+    pub fn standby_at(primary: &Cluster, name: &str, node: Option<Node>) -> Cluster {
         let data = Self::new_folder(name);
-        run(as_server_user(pg_bin("pg_basebackup"))
-            .args(["-h", "127.0.0.1", "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "-p"])
-            .arg(primary.port.to_string())
-            .arg("-D")
-            .arg(&data));
-        let mut standby = Cluster { port: free_port(), data, backtraces: false, server: None };
+        let copy = &mut as_server_user(pg_bin("pg_basebackup"));
+        copy.args(["-R", "-X", "stream", "-c", "fast", "-d"]).arg(primary.far_url("postgres")).arg("-D").arg(&data);
+        run(node.as_ref(), copy);
+        let mut standby = Cluster { port: free_port(), data, backtraces: false, node, server: None };
         standby.configure(&[]);
         standby.spawn();
         standby
@@ -138,15 +160,19 @@ impl Cluster {
     }
 
     fn configure(&self, settings: &[String]) {
-        use std::io::Write;
-        let path = self.data.join("postgresql.conf");
-        let mut file = std::fs::OpenOptions::new().append(true).open(path).expect("postgresql.conf");
+        let addresses = self.node.as_ref().map_or("127.0.0.1".to_owned(), |node| format!("127.0.0.1,{}", node.address));
         let own = format!(
-            "port = {}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\n{}\n",
+            "port = {}\nlisten_addresses = '{addresses}'\nunix_socket_directories = ''\n{}\n",
             self.port,
             settings.join("\n")
         );
-        file.write_all(own.as_bytes()).expect("postgresql.conf is writable");
+        self.append("postgresql.conf", &own);
+    }
+
+    fn append(&self, file: &str, text: &str) {
+        use std::io::Write;
+        let file = std::fs::OpenOptions::new().append(true).open(self.data.join(file));
+        file.and_then(|mut file| file.write_all(text.as_bytes())).expect("the file is writable");
     }
 
     /// Starts the server and waits until it answers.
@@ -174,7 +200,12 @@ impl Cluster {
             });
         }
         let (sender, receiver) = mpsc::channel();
+        let node = self.node.clone();
         std::thread::spawn(move || {
+            // Before the server's process is there: that has given up the right to.
+            if let Some(node) = node {
+                node.enter();
+            }
             let server = command.spawn().expect("the server starts");
             // Its handles of the log would keep the file system busy on which it lies.
             drop(command);
@@ -194,12 +225,28 @@ impl Cluster {
         }
     }
 
-    fn try_connect(&self, database: &str) -> Result<postgres::Client, postgres::Error> {
-        postgres::Client::connect(&self.url(database), postgres::NoTls)
+    /// A connection that no cut of the network touches.
+    pub fn try_connect(&self, database: &str) -> Result<postgres::Client, postgres::Error> {
+        let connect = || postgres::Client::connect(&self.url(database), postgres::NoTls);
+        match &self.node {
+            Some(node) => node.within(connect),
+            None => connect(),
+        }
     }
 
     pub fn url(&self, database: &str) -> String {
         format!("host=127.0.0.1 port={} user=postgres dbname={database}", self.port)
+    }
+
+    /// Where other machines reach it.
+    pub fn address(&self) -> &str {
+        self.node.as_ref().map_or("127.0.0.1", |node| &node.address)
+    }
+
+    /// For another server. What it does not hear of for some seconds it gives up.
+    fn far_url(&self, database: &str) -> String {
+        let near = self.url(database).replace("127.0.0.1", self.address());
+        format!("{near} connect_timeout=2 tcp_user_timeout=4000")
     }
 
     pub fn log(&self) -> String {
@@ -294,10 +341,10 @@ impl Cluster {
         // It would put the other's log in the place of this one's.
         let (log, path) = (self.log(), self.data.join("server.log"));
         std::fs::remove_file(&path).ok();
-        run(as_server_user(pg_bin("pg_rewind"))
-            .arg(format!("--target-pgdata={}", self.data.display()))
-            .arg(format!("--source-server={}", primary.url("postgres")))
-            .args(["--write-recovery-conf", "--no-sync"]));
+        let rewind = &mut as_server_user(pg_bin("pg_rewind"));
+        rewind.arg(format!("--target-pgdata={}", self.data.display()));
+        rewind.arg(format!("--source-server={}", primary.far_url("postgres")));
+        run(self.node.as_ref(), rewind.args(["--write-recovery-conf", "--no-sync"]));
         std::fs::remove_file(&path).ok();
         std::fs::write(&path, log).expect("a log file");
         // The settings have come over too, with the other's port.

@@ -38,7 +38,7 @@ impl Cluster {
     }
 
     pub fn session(&self, database: &str) -> Session {
-        Session(Client::connect(&self.url(database), NoTls).expect("the server accepts"))
+        Session(self.try_connect(database).expect("the server accepts"))
     }
 }
 

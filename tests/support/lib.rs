@@ -7,6 +7,7 @@ pub mod dice;
 mod ear;
 pub mod engine;
 mod jobs;
+pub mod net;
 mod next_version;
 mod patience;
 pub mod process;

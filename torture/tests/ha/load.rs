@@ -46,7 +46,8 @@ impl Load {
         self.fleet(pair, Crew { producers: 1, workers: 4, meddlers: 1, manner: Manner::default() })
     }
 
-    fn acks(&mut self) -> u64 {
+    /// How many acks were confirmed so far.
+    pub fn acks(&mut self) -> u64 {
         self.books.read(&mut self.shelf).expect("the ledgers can be read");
         self.books.acks
     }

@@ -1,5 +1,6 @@
 //! Two servers, of which one follows the other, and their change of roles.
 
+use agentq_tests::net::Node;
 use agentq_tests::{Cluster, Options, Stop, eventually};
 
 const SETTINGS: [&str; 9] = [
@@ -23,21 +24,31 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(name: &str) -> Pair {
-        let settings = SETTINGS.iter().map(|line| (*line).to_owned()).collect();
-        let options = Options { engine: true, settings, ..Options::default() };
+        Self::start(name, &[], [None, None])
+    }
+
+    /// A pair at two nodes of a network, with these settings beside.
+    pub fn at(name: &str, settings: &[&str], nodes: [&Node; 2]) -> Pair {
+        Self::start(name, settings, nodes.map(|node| Some(node.clone())))
+    }
+
+    fn start(name: &str, more: &[&str], [one, two]: [Option<Node>; 2]) -> Pair {
+        let settings = SETTINGS.iter().chain(more).map(|line| (*line).to_owned()).collect();
+        let options = Options { engine: true, settings, node: one, ..Options::default() };
         let primary = Cluster::start(&format!("{name}-one"), &options);
-        let standby = Cluster::standby_of(&primary, &format!("{name}-two"));
+        let standby = Cluster::standby_at(&primary, &format!("{name}-two"), two);
         Pair { primary, standby }
     }
 
-    /// For a client that wants whichever of the two is the primary.
+    /// For a client that wants whichever of the two is the primary, and gives one up that it does not hear of for three seconds.
     pub fn url(&self, database: &str) -> String {
-        let mut ports = [self.primary.port, self.standby.port];
+        let mut servers = [&self.primary, &self.standby].map(|server| (server.address(), server.port));
         // As a client has it: which of them leads, it does not know.
-        ports.sort_unstable();
+        servers.sort_unstable();
+        let [(one, port), (other, other_port)] = servers;
         format!(
-            "host=127.0.0.1,127.0.0.1 port={},{} user=postgres dbname={database} target_session_attrs=read-write",
-            ports[0], ports[1]
+            "host={one},{other} port={port},{other_port} user=postgres dbname={database} target_session_attrs=read-write \
+             tcp_user_timeout=3 keepalives_idle=1 keepalives_interval=1 keepalives_retries=3"
         )
     }
 
