@@ -15,6 +15,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the nodes have their addresses: one of the networks that nobody routes to.
 pub const SUBNET: &str = "10.214.97.0/24";
+/// What a client adds to its connection, to give up a server that it does not hear of for some seconds.
+pub const CLIENT_SETTINGS: &str = "tcp_user_timeout=3 keepalives_idle=1 keepalives_interval=1 keepalives_retries=3";
+/// And what a server needs for that.
+pub const SERVER_SETTINGS: [&str; 7] = [
+    "tcp_keepalives_idle = 2",
+    "tcp_keepalives_interval = 1",
+    "tcp_keepalives_count = 3",
+    "tcp_user_timeout = 4000",
+    "client_connection_check_interval = 1s",
+    "wal_sender_timeout = 3s",
+    "wal_receiver_timeout = 3s",
+];
 /// What the names of all namespaces begin with, before the number of the process.
 const PREFIX: &str = "agentq";
 

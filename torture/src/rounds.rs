@@ -38,7 +38,7 @@ pub struct Rounds {
 
 impl Rounds {
     pub fn new(options: Options) -> Result<Rounds, Failure> {
-        let stage = Stage::new(options.regime)?;
+        let stage = Stage::beyond_a_network(options.regime)?;
         let scene = stage.scene("torture", None)?;
         let (dice, report) = (Dice::new(options.seed), Report::new(&options));
         let mut rounds = Rounds { options, stage, scene, dice, pinned: None, ticker: None, report };

@@ -8,8 +8,9 @@ use crate::disk::{self, Disk};
 use crate::ledger::{Micros, Shelf};
 use crate::load::trip::MANIFEST;
 use crate::outside::Outside;
+use agentq_tests::net::{CLIENT_SETTINGS, Net, SERVER_SETTINGS};
 use agentq_tests::{Cluster, Options as ClusterOptions, PATIENCE};
-use postgres::{Client, NoTls};
+use postgres::Client;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -117,6 +118,8 @@ pub struct Stage {
     pub cluster: Cluster,
     /// None: this machine allows none.
     pub disk: Option<Disk>,
+    /// Between the load, at the first node, and the server. None: as for the disk.
+    pub net: Option<Net>,
     pub regime: Regime,
     /// Processes of the server that were killed: the postmaster, sessions, the engine, all at once.
     pub kills: u64,
@@ -126,14 +129,29 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// A server that this process reaches as everybody does.
     pub fn new(regime: Regime) -> Result<Stage, Failure> {
+        Stage::at(None, regime)
+    }
+
+    /// A server at one end of a network that can be cut. This thread is at the other end from now on, and so is the load.
+    pub fn beyond_a_network(regime: Regime) -> Result<Stage, Failure> {
+        let net = Net::new(2).inspect_err(|why| println!("No network of its own, so it cannot be cut: {why}")).ok();
+        if let Some(net) = &net {
+            net.node(0).enter();
+        }
+        Stage::at(net, regime)
+    }
+
+    fn at(net: Option<Net>, regime: Regime) -> Result<Stage, Failure> {
         let within = PathBuf::from(std::env::var("AGENTQ_TEST_DIR")?);
         let user = std::env::var("AGENTQ_RUN_AS").unwrap_or_default();
         disk::remove_leftovers(&within);
         let disk = Disk::mount(&within, &user)
             .inspect_err(|error| println!("No disk of its own, so it cannot be filled: {error}"))
             .ok();
-        let mut settings: Vec<String> = SETTINGS.iter().map(|line| (*line).to_owned()).collect();
+        let mut settings: Vec<String> =
+            SETTINGS.iter().chain(&SERVER_SETTINGS).map(|line| (*line).to_owned()).collect();
         if regime == Regime::Async {
             settings.push("synchronous_commit = off".to_owned());
         }
@@ -142,6 +160,7 @@ impl Stage {
             without_preload: regime == Regime::Bare,
             settings,
             within: disk.as_ref().map(|disk| disk.folder.clone()),
+            node: net.as_ref().map(|net| net.node(1).clone()),
             ..ClusterOptions::default()
         };
         let cluster = Cluster::start("torture", &options);
@@ -149,7 +168,7 @@ impl Stage {
         remove_ledgers(&within);
         let folder = within.join(format!("ledgers-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        Ok(Stage { cluster, disk, regime, kills: 0, crashes: Vec::new(), folder })
+        Ok(Stage { cluster, disk, net, regime, kills: 0, crashes: Vec::new(), folder })
     }
 
     /// Makes a database with the extension, in this version or the newest, and an empty set of books.
@@ -168,12 +187,15 @@ impl Stage {
         Ok(Scene { upgrades_to, ..Scene::empty(database, &ledgers) })
     }
 
+    /// For the load.
     pub fn url(&self, database: &str) -> String {
-        self.cluster.url(database)
+        let (address, port) = (self.cluster.address(), self.cluster.port);
+        format!("host={address} port={port} user=postgres dbname={database} {CLIENT_SETTINGS}")
     }
 
+    /// For the torture itself: no cut is in its way.
     pub fn connect(&self, database: &str) -> Result<Client, Failure> {
-        Ok(Client::connect(&self.url(database), NoTls)?)
+        Ok(self.cluster.try_connect(database)?)
     }
 
     /// A connection as soon as the server has one to give: after a crash it may take a while to recover.

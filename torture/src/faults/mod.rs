@@ -1,6 +1,7 @@
 //! What goes wrong, one file each. A fault strikes while the load runs, and returns when it is over and the server answers again.
 
 mod clock;
+mod cut;
 mod databases;
 mod disk_full;
 mod flood;
@@ -40,6 +41,8 @@ pub enum Fault {
     Restart,
     /// No space is left for data and WAL.
     DiskFull,
+    /// Nothing that load and server send each other arrives.
+    Cut,
     /// More connections than there may be.
     Storm,
     /// Statements that are cancelled or time out, and sessions that are ended, at random points.
@@ -80,8 +83,8 @@ impl Length {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 20] = [
-        Workers, Backend, Engine, Launcher, Server, Postmaster, Immediate, Restart, DiskFull, Storm, Cancels,
+    pub const ALL: [Fault; 21] = [
+        Workers, Backend, Engine, Launcher, Server, Postmaster, Immediate, Restart, DiskFull, Cut, Storm, Cancels,
         Deadlocks, Reindex, Upgrade, Barrage, Strangers, Flood, Memory, Databases, Clock,
     ];
 
@@ -96,6 +99,7 @@ impl Fault {
             Immediate => "immediate shutdown",
             Restart => "restart",
             DiskFull => "disk full",
+            Cut => "network cut",
             Storm => "connection storm",
             Cancels => "cancels, time-outs and ended sessions",
             Deadlocks => "deadlocks",
@@ -114,8 +118,8 @@ impl Fault {
     /// where it does not, little more than a lease of the load.
     pub fn longest_stall(self) -> f64 {
         match self {
-            // Two seconds of them the disk is full, or all clocks are wrong.
-            DiskFull | Clock => 15.0,
+            // Some seconds of them the disk is full, all clocks are wrong, or nothing comes through.
+            DiskFull | Clock | Cut => 15.0,
             Upgrade => 30.0,
             Backend | Engine | Launcher | Server | Postmaster | Immediate | Restart | Barrage | Databases => 10.0,
             Workers | Storm | Cancels | Deadlocks | Reindex | Strangers | Flood | Memory => 5.0,
@@ -134,6 +138,7 @@ impl Fault {
     pub fn missing(self, stage: &Stage) -> Option<&'static str> {
         match self {
             DiskFull if stage.disk.is_none() => Some("mounting a disk of its own needs root"),
+            Cut if stage.net.is_none() => Some("a network of its own needs root"),
             Engine | Launcher | Databases if stage.regime == Regime::Bare => {
                 Some("without the preload there is no engine")
             }
@@ -182,6 +187,7 @@ impl Fault {
             Immediate => kills::server(stage, Stop::Immediate),
             Restart => kills::server(stage, Stop::Fast),
             DiskFull => disk_full::strike(stage),
+            Cut => cut::strike(stage, dice),
             Storm => sessions::storm(stage, scene),
             Cancels => sessions::cancels(stage, scene, dice),
             Deadlocks => sessions::deadlocks(stage, scene),

@@ -7,17 +7,6 @@ use agentq_tests::{Session, Stop, eventually};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// The server, too, gives up whom it does not hear of.
-const SETTINGS: [&str; 7] = [
-    "tcp_keepalives_idle = 2",
-    "tcp_keepalives_interval = 1",
-    "tcp_keepalives_count = 3",
-    "tcp_user_timeout = 4000",
-    "client_connection_check_interval = 1s",
-    "wal_sender_timeout = 3s",
-    "wal_receiver_timeout = 3s",
-];
-
 /// A network with a synchronous pair, and a load that is at a node of its own.
 struct Scene<'n> {
     net: &'n Net,
@@ -40,7 +29,7 @@ fn with_a_network(name: &str, test: impl FnOnce(Scene<'_>) + Send) {
     };
     let [clients, one, two] = [0, 1, 2].map(|n| net.node(n));
     clients.within(|| {
-        let pair = Pair::at(name, &SETTINGS, [one, two]);
+        let pair = Pair::at(name, [one, two]);
         pair.make_synchronous();
         let load = Load::prepare(name, &pair);
         test(Scene { net: &net, clients, one, two, load, pair });

@@ -1,6 +1,6 @@
 //! Two servers, of which one follows the other, and their change of roles.
 
-use agentq_tests::net::Node;
+use agentq_tests::net::{CLIENT_SETTINGS, Node, SERVER_SETTINGS};
 use agentq_tests::{Cluster, Options, Stop, eventually};
 
 const SETTINGS: [&str; 9] = [
@@ -27,9 +27,9 @@ impl Pair {
         Self::start(name, &[], [None, None])
     }
 
-    /// A pair at two nodes of a network, with these settings beside.
-    pub fn at(name: &str, settings: &[&str], nodes: [&Node; 2]) -> Pair {
-        Self::start(name, settings, nodes.map(|node| Some(node.clone())))
+    /// A pair at two nodes of a network.
+    pub fn at(name: &str, nodes: [&Node; 2]) -> Pair {
+        Self::start(name, &SERVER_SETTINGS, nodes.map(|node| Some(node.clone())))
     }
 
     fn start(name: &str, more: &[&str], [one, two]: [Option<Node>; 2]) -> Pair {
@@ -48,7 +48,7 @@ impl Pair {
         let [(one, port), (other, other_port)] = servers;
         format!(
             "host={one},{other} port={port},{other_port} user=postgres dbname={database} target_session_attrs=read-write \
-             tcp_user_timeout=3 keepalives_idle=1 keepalives_interval=1 keepalives_retries=3"
+             {CLIENT_SETTINGS}"
         )
     }
 
