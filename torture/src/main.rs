@@ -8,7 +8,7 @@ use agentq_torture::faults::Fault;
 use agentq_torture::load::client::Client;
 use agentq_torture::load::{self, Manner, Role};
 use agentq_torture::options::{Options, USAGE};
-use agentq_torture::report::{Report, publish};
+use agentq_torture::report::{self, Report, publish};
 use agentq_torture::rounds::Rounds;
 use agentq_torture::{Failure, soak, stage};
 use std::path::Path;
@@ -100,9 +100,10 @@ fn torture(arguments: impl Iterator<Item = String>) -> Result<bool, Failure> {
     println!("Seed {}", options.seed);
     let rounds = Rounds::new(options)?;
     let report: Report = if short { rounds.each_once()? } else { rounds.for_a_time()? };
-    println!("\n{}", report.table());
+    println!("\n{}\n{}", report.table(), report.row());
     if published {
         publish(&report.table(), "the last long run", "end")?;
+        report::note(&report.row())?;
     }
     let sound = report.problems.is_empty();
     println!("{}", if sound { "Nothing lost, nothing done twice." } else { "PROMISES WERE BROKEN: see above." });

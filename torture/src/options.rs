@@ -15,7 +15,7 @@ pub const USAGE: &str =
   --only FAULT   this fault alone, in every round; --list names them
   --list         the faults there are
   --short        every fault once, as the tests do
-  --publish      puts the figures of the run into docs/guarantees.md
+  --publish      puts the figures of the run into docs/guarantees.md, and adds it to the list of all runs
 
 agentq-torture soak [--publish]               an hour's worth of load: is everything flat?
 agentq-torture set-up URL                     makes a database ready for the load

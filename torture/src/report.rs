@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Instant;
 
+/// What follows the table of all runs.
+const RUNS_END: &str = "<!-- the runs end here -->";
+
 pub struct Report {
     seed: u64,
     regime: Regime,
@@ -176,6 +179,29 @@ impl Report {
         text
     }
 
+    /// The run as a row of the table of all runs.
+    pub fn row(&self) -> String {
+        let (jobs, ..) = self.aside;
+        let broken: usize = self.problems.iter().filter(|problem| problem.rule != Rule::NoStall).count();
+        let faults: usize = self.rounds.values().sum();
+        let down = |fault: &Fault| fault.stops_the_server();
+        let worst = |down: &dyn Fn(&Fault) -> bool| {
+            let stalls = self.stalls.iter().filter(|(fault, _)| down(fault)).flat_map(|(_, stalls)| stalls);
+            stalls.copied().fold(0.0_f64, f64::max)
+        };
+        format!(
+            "| {} | {} | {:.0} | {} | {} | {faults} | {} | {broken} | {:.2} s | {:.2} s |",
+            agentq_tests::CURRENT,
+            self.regime.name(),
+            self.started.elapsed().as_secs_f64(),
+            self.seed,
+            self.kills,
+            self.jobs + jobs,
+            worst(&down),
+            worst(&|fault| !down(fault)),
+        )
+    }
+
     /// For how long work stood still at this fault.
     fn stall(&self, fault: Fault) -> String {
         let mut sorted = self.stalls.get(&fault).cloned().unwrap_or_default();
@@ -185,6 +211,14 @@ impl Report {
             _ => String::new(),
         }
     }
+}
+
+/// Adds a row to the table of all runs in docs/guarantees.md.
+pub fn note(row: &str) -> Result<(), Failure> {
+    let path = agentq_tests::project_root().join("docs/guarantees.md");
+    let page = std::fs::read_to_string(&path)?;
+    let (before, after) = page.split_once(RUNS_END).ok_or("docs/guarantees.md has no mark for the end of the runs")?;
+    Ok(std::fs::write(path, format!("{before}{row}\n{RUNS_END}{after}"))?)
 }
 
 /// Puts a table between two marks of docs/guarantees.md.
