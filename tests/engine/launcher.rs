@@ -5,7 +5,7 @@ use agentq_tests::process::RaiseAtEnd;
 use agentq_tests::programs::plain_database;
 use agentq_tests::{Cluster, Database, Options, eventually, sooner_than, timed};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn create_extension_tells_the_launcher() {
@@ -311,4 +311,32 @@ fn more_databases_than_workers_take_turns() {
             eventually(&format!("{name} has its turn {turn}"), || s.count("agentq_internal.job") > before);
         }
     }
+}
+
+/// Each of a hundred databases has its engine in turn, whoever has waited longest first, although there is room for a few dozen.
+#[test]
+fn a_hundred_databases_have_their_engine_in_turn_and_none_starves() {
+    let mut cluster = engine_cluster("hundred", &["max_worker_processes = 30"]);
+    cluster
+        .session("agentq_template")
+        .call("fn_schedule_set('tick', '@every 1s', '{\"job_kind\": \"tick\"}', p_missed => 'skip')");
+    let mut admin = cluster.session("postgres");
+    let mut names: Vec<String> = (0..100).map(|number| format!("one_of_{number}")).collect();
+    for name in &names {
+        admin.run(&format!("CREATE DATABASE {name} TEMPLATE agentq_template STRATEGY = FILE_COPY"));
+    }
+    drop(admin);
+    cluster.stop();
+    cluster.start_again();
+    let restarted = Instant::now();
+    // This calls nothing of agentq's, which would tell the launcher that somebody is there.
+    let ticks = |name: &str| cluster.session(name).count("agentq_internal.job");
+    let all = names.clone();
+    eventually("each has had its turn", || {
+        names.retain(|name| ticks(name) == 0);
+        names.is_empty()
+    });
+    // Nobody kept its engine while others waited.
+    let (passed, most) = (restarted.elapsed().as_secs() as i64, all.iter().map(|name| ticks(name)).max().unwrap_or(0));
+    assert!(most <= passed / 2 + 8, "one database had {most} ticks in {passed} s");
 }

@@ -12,7 +12,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use std::collections::HashMap;
 
-statements!("inspect.sql": MISSION_GET, MISSION_EXPLAIN, GRAPH_NODES, GRAPH_EDGES, MISSION_TITLE, MISSION_WAITS_FOR);
+statements!("inspect.sql": MISSION_GET, MISSION_EXPLAIN, GRAPH_NODES, GRAPH_EDGES, MISSION_TITLE, MISSION_WAITS_FOR, MISSION_UNTOLD);
 
 /// Steps that an answer lists.
 const LISTED: i32 = 1_000;
@@ -39,9 +39,12 @@ fn fn_mission_explain(p_mission: Option<Uuid>) -> Jsonb {
         db::answer(|db| {
             let row = db.run(&MISSION_EXPLAIN, &[mission_id.into(), EXPLAINED.into()]);
             let answer: Jsonb = if row.is_empty() { unknown_mission(mission_id) } else { row.only() };
-            let waits = db.run(&MISSION_WAITS_FOR, &[mission_id.into(), EXPLAINED.into()]);
-            let waits = if waits.is_empty() { None } else { waits.maybe_only::<Jsonb>() };
-            waits.map_or(answer, |waits| answer.with("waits", waits))
+            // Steps that wait without a worker, and ends of which the mission could not be told yet.
+            [("waits", &MISSION_WAITS_FOR, MISSION_UNTOLD), ("untold", &MISSION_UNTOLD)].into_iter().fold(answer, |answer, (name, of)| {
+                let row = db.run(of, &[mission_id.into(), EXPLAINED.into()]);
+                let found = if row.is_empty() { None } else { row.maybe_only::<Jsonb>() };
+                found.map_or(answer, |found| answer.with(name, found))
+            })
         })
     })
 }

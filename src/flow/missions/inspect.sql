@@ -75,3 +75,12 @@ JOIN agentq.mission_wait w ON w.step_id = s.step_id
 
 -- before: mission_waits_for(mission_id uuid, most int4)
 SELECT NULL::jsonb WHERE num_nulls($1, $2) < 0
+
+-- name: mission_untold(mission_id uuid, most int4)
+SELECT jsonb_agg(jsonb_build_object('step', s.name, 'ended_as', e.status::text, 'tries', e.tries,
+           'hint', 'A session steers the mission and has not ended its transaction. The engine goes on as soon as it has.'))
+FROM (SELECT * FROM agentq_internal.mission_end_due o WHERE o.mission_id = $1 LIMIT $2) e
+JOIN agentq_internal.mission_step s ON s.step_id = e.step_id
+
+-- before: mission_untold(mission_id uuid, most int4)
+SELECT NULL::jsonb WHERE num_nulls($1, $2) < 0
