@@ -20,12 +20,14 @@ extension_sql_file!(
     requires = [fn_clock_now, fn_config_accepts, fn_config_defaults, fn_settings_changed]
 );
 extension_sql_file!("../sql/base/levels.sql", name = "base_levels", requires = ["base_config"]);
-extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["base_levels"]);
+extension_sql_file!("../sql/base/grant.sql", name = "base_grant", requires = ["base_levels", fn_bounded]);
+extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["base_grant"]);
 extension_sql_file!(
     "../sql/base/functions.sql",
     name = "base_functions",
     requires = [
         "base_access",
+        fn_bounded,
         fn_clock_now,
         fn_version,
         fn_config_accepts,
@@ -80,7 +82,12 @@ extension_sql_file!(
     requires = ["queue_metric", fn_limit_counted, fn_limit_gauge]
 );
 extension_sql_file!("../sql/queue/limit_view.sql", name = "queue_limit_view", requires = ["queue_limit_views"]);
-extension_sql_file!("../sql/queue/insight.sql", name = "queue_insight", requires = ["queue_limit_view"]);
+extension_sql_file!(
+    "../sql/queue/adjust_concurrency.sql",
+    name = "queue_adjust_concurrency",
+    requires = ["queue_limit_view"]
+);
+extension_sql_file!("../sql/queue/insight.sql", name = "queue_insight", requires = ["queue_adjust_concurrency"]);
 extension_sql_file!("../sql/queue/job_explain.sql", name = "queue_job_explain", requires = ["queue_insight"]);
 extension_sql_file!("../sql/queue/access.sql", name = "queue_access", requires = ["queue_job_explain"]);
 extension_sql_file!(
@@ -245,7 +252,8 @@ extension_sql_file!(
     name = "engine_engine",
     requires = ["governance_functions", fn_engine_chore_defaults, fn_engine_live, fn_engine_state]
 );
-extension_sql_file!("../sql/engine/access.sql", name = "engine_access", requires = ["engine_engine"]);
+extension_sql_file!("../sql/engine/chore_set.sql", name = "engine_chore_set", requires = ["engine_engine"]);
+extension_sql_file!("../sql/engine/access.sql", name = "engine_access", requires = ["engine_chore_set"]);
 extension_sql_file!(
     "../sql/engine/functions.sql",
     name = "engine_functions",

@@ -1,15 +1,16 @@
 -- Why a job waits, and how the whole queue stands.
-CREATE FUNCTION agentq.fn_capable_workers(p_requires text[]) RETURNS TABLE (executor_name text, last_tick_at timestamptz)
+CREATE OR REPLACE FUNCTION agentq.fn_capable_workers(p_requires text[]) RETURNS TABLE (executor_name text, last_tick_at timestamptz)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT h.executor_name, h.last_tick_at FROM agentq.queue_heartbeat h
-    WHERE agentq.fn_clock_now() - h.last_tick_at
+    WHERE agentq_internal.fn_bounded('fn_capable_workers', 'p_requires', octet_length(array_to_string(p_requires, '')), cardinality(p_requires))
+      AND agentq.fn_clock_now() - h.last_tick_at
             <= make_interval(secs => agentq.fn_config_get('queue.heartbeat.stale_threshold_seconds')::integer)
       AND h.metadata->'capabilities' @> to_jsonb(coalesce(p_requires, '{}'))
     ORDER BY h.executor_name
 $$;
 COMMENT ON FUNCTION agentq.fn_capable_workers(text[]) IS 'The executors that are alive and have announced all of these capabilities with their heartbeat.';
 
-CREATE FUNCTION agentq.fn_backpressure_status(p_queue text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER
+CREATE OR REPLACE FUNCTION agentq.fn_backpressure_status(p_queue text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_now      timestamptz := agentq.fn_clock_now();
@@ -26,6 +27,7 @@ DECLARE
     v_vacuum   record;
     v_advice   text[] := '{}';
 BEGIN
+    PERFORM agentq_internal.fn_bounded('fn_backpressure_status', 'p_queue', octet_length(p_queue));
     IF p_queue IS NOT NULL THEN
         SELECT queue_id INTO v_queue_id FROM agentq.queue WHERE queue = p_queue;
         IF NOT FOUND THEN

@@ -276,6 +276,18 @@ COMMENT ON COLUMN agentq.v_schedule.last_job_id IS 'The job of the last slot, or
 
 COMMENT ON FUNCTION agentq.fn_limit_report IS 'Tells what the other side said of a key, such as a provider: that it lets nobody through before p_retry_at, or that p_remaining is left. All workers heed it at once. A rule must be about the key, and a day ahead is the most.';
 
+-- Whatever a caller passes has a bound.
+CREATE FUNCTION agentq_internal.fn_bounded(p_function text, p_argument text, p_bytes bigint, p_elements bigint DEFAULT NULL) RETURNS boolean
+STABLE PARALLEL SAFE
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_bounded_wrapper';
+COMMENT ON FUNCTION agentq_internal.fn_bounded IS 'Refuses an argument of a function that is not written in Rust when it is larger than its bound.';
+-- include: sql/base/grant.sql
+-- include: sql/queue/adjust_concurrency.sql
+-- include: sql/queue/insight.sql
+-- include: sql/engine/chore_set.sql
+
 -- Nobody reads tokens.
 CREATE OR REPLACE FUNCTION agentq_internal.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp AS $$

@@ -2,6 +2,7 @@
 
 use super::settings::Settings;
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::db::{self, statements};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
@@ -38,6 +39,7 @@ fn fn_config_defaults()
 #[pg_extern(stable, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_config_get(p_key: Option<&str>) -> Jsonb {
+    bounded!(fn_config_get: p_key);
     let key = find(required("p_key", p_key)).or_raise();
     Jsonb::from_value(Settings::current().value(key.name))
 }
@@ -45,6 +47,7 @@ fn fn_config_get(p_key: Option<&str>) -> Jsonb {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_config_set(p_key: Option<&str>, p_value: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_config_set: p_key, p_value);
     let key = find(required("p_key", p_key)).or_raise();
     let value = required("p_value", p_value);
     key.check(value.reader("p_value").ok()).or_raise();

@@ -1,6 +1,7 @@
 //! base: one way to read time, settings, ids and roles. It knows none of the rooms above it.
 
 pub mod actor;
+pub mod bounds;
 pub mod cache;
 pub mod clock;
 pub mod config;

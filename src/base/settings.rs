@@ -4,6 +4,7 @@ use super::cache::Cache;
 use super::clock::Micros;
 use super::{config, version};
 use crate::db::{self, statements};
+use agentq_core::bounds;
 use agentq_core::config::{Key, Kind};
 use agentq_core::version::Schema;
 use pgrx::prelude::*;
@@ -18,7 +19,7 @@ pub const SUBSTRATE_ENABLED: &str = "queue.job_substrate.enabled";
 pub const WORKER_ENABLED: &str = "queue.worker.enabled";
 pub const NOTIFY_ENABLED: &str = "queue.notify.enabled";
 pub const HEARTBEAT_ENABLED: &str = "queue.heartbeat.enabled";
-pub const PAYLOAD_MAX_BYTES: &str = "queue.payload.max_bytes";
+pub const PAYLOAD_MAX_BYTES: &str = bounds::PAYLOAD_SETTING;
 
 pub static KEYS: &[Key] = &[
     Key {
@@ -47,7 +48,7 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         name: PAYLOAD_MAX_BYTES,
-        kind: Kind::Integer(1_024, 67_108_864),
+        kind: bounds::SETTING,
         default: "262144",
         description: "Largest payload_json or result, in bytes.",
     },

@@ -1,6 +1,7 @@
 //! Running the chores by hand, for servers without the background workers.
 
 use super::chores;
+use crate::base::bounds::bounded;
 use crate::base::clock;
 use crate::base::settings::{Settings, WORKER_ENABLED};
 use crate::db;
@@ -21,6 +22,7 @@ const ROUNDS: usize = 100;
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
+    bounded!(fn_engine_tick: p_chore);
     if !Settings::current().worker_enabled {
         return answer::switched_off(WORKER_ENABLED);
     }

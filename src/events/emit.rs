@@ -5,6 +5,7 @@
 
 use super::wake;
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::{new_id, parse_id};
 use crate::base::settings::{PAYLOAD_MAX_BYTES, Settings};
@@ -183,6 +184,7 @@ fn fn_event_emit(
     p_payload: default!(Option<Jsonb>, "'{}'"),
     p_options: default!(Option<Jsonb>, "'{}'"),
 ) -> Jsonb {
+    bounded!(fn_event_emit: p_kind, p_subject, p_payload, p_options);
     let kind = input::name("p_kind", required("p_kind", p_kind), input::LONGEST_NAME).or_raise();
     let subject = input::name("p_subject", required("p_subject", p_subject), input::LONGEST_KEY).or_raise();
     let payload = p_payload.unwrap_or_else(Jsonb::empty_object);

@@ -5,6 +5,7 @@
 //! sealed does not wait, since others see it, and can seal again, when its statement is over.
 
 use super::{feed, seal};
+use crate::base::bounds::bounded;
 use crate::base::clock;
 use crate::base::ids::parse_id;
 use crate::base::settings::Settings;
@@ -39,6 +40,7 @@ fn fn_event_read(
     p_wait: default!(Option<Interval>, "NULL"),
     p_options: default!(Option<Jsonb>, "'{}'"),
 ) -> Jsonb {
+    bounded!(fn_event_read: p_options);
     let mut after = required("p_after", p_after);
     let limit = i64::from(event::read_limit(required("p_limit", p_limit)).or_raise());
     let wait = p_wait.as_ref().map(check_wait).transpose().or_raise().unwrap_or(0);

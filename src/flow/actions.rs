@@ -8,9 +8,9 @@
 use super::step_rows;
 use super::steps::{self, STEP_RUNS};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required, run_again};
 use crate::json::{self, Jsonb};
@@ -107,6 +107,7 @@ fn fn_action_begin(
     p_holder: default!(Option<&str>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_action_begin: p_key, p_type, p_inputs, p_holder, p_options);
     answer::if_on(|rules| {
         let begin = Begin::read(rules, p_key, p_type, p_inputs, p_holder, p_options).or_raise();
         db::answer(|db| {
@@ -255,6 +256,7 @@ fn fn_action_finish(
     p_result: default!(Option<Jsonb>, "NULL"),
     p_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_action_finish: p_key, p_holder, p_result);
     answer::if_on(|rules| {
         p_result.into_iter().for_each(|result| step_rows::check_size(rules, "p_result", result).or_raise());
         end(required("p_key", p_key), p_holder, p_token, Ok(p_result))
@@ -269,8 +271,9 @@ fn fn_action_fail(
     p_error: default!(Option<&str>, "NULL"),
     p_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_action_fail: p_key, p_holder, p_error);
     answer::if_on(|_| {
-        let error = p_error.filter(|error| !error.trim().is_empty()).map_or("no error was given", shorten);
+        let error = p_error.filter(|error| !error.trim().is_empty()).unwrap_or("no error was given");
         end(required("p_key", p_key), p_holder, p_token, Err(error))
     })
 }
@@ -317,6 +320,7 @@ fn end(key: &str, holder: Option<&str>, token: Option<Uuid>, ended: Result<Optio
 /// A key for an action of a step of a job: the same for the same three.
 #[pg_extern(immutable, parallel_safe)]
 fn fn_action_key(p_job_id: Option<Uuid>, p_step: Option<&str>, p_inputs: default!(Option<Jsonb>, "'{}'")) -> String {
+    bounded!(fn_action_key: p_step, p_inputs);
     let job_id = required("p_job_id", p_job_id).to_string();
     let inputs = p_inputs.unwrap_or_else(Jsonb::empty_object).reader("p_inputs").or_raise().item();
     let parts = [job_id.as_str().into(), required("p_step", p_step).into(), inputs];

@@ -3,6 +3,7 @@
 //! The queue keeps them, hands them out with a claim, and bounds their size.
 
 use super::steps::with_lease;
+use crate::base::bounds::bounded;
 use crate::base::clock;
 use crate::db::{self, statements};
 use crate::error::{OrRaise, required, unknown_job};
@@ -23,6 +24,7 @@ fn fn_checkpoint_save(
     p_checkpoint: Option<Jsonb>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_checkpoint_save: p_lease_owner, p_checkpoint);
     let checkpoint = required("p_checkpoint", p_checkpoint);
     with_lease(p_job_id, p_lease_owner, p_lease_token, |db, rules, job_id, kept| {
         lease::check_checkpoint(rules, checkpoint).or_raise();

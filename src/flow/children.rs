@@ -8,6 +8,7 @@
 use super::signals::{self, Holder, Wait};
 use super::sleep::check_wait;
 use super::step_rows::{self, Wanted};
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros};
 use crate::base::ids::{new_id, parse_id};
 use crate::db::{self, Db};
@@ -54,6 +55,7 @@ fn fn_child_start(
     p_options: default!(Option<Jsonb>, "NULL"),
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_child_start: p_lease_owner, p_name, p_job_kind, p_payload_json, p_options);
     answer::if_on(|rules| {
         let (job_id, owner) = (required("p_job_id", p_job_id), required("p_lease_owner", p_lease_owner));
         let name = input::name("p_name", required("p_name", p_name), input::LONGEST_NAME).or_raise();
@@ -139,6 +141,7 @@ fn fn_child_wait(
     p_timeout: default!(Option<Interval>, "NULL"),
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_child_wait: p_lease_owner, p_name);
     answer::if_on(|_| {
         let (job_id, owner) = (required("p_job_id", p_job_id), required("p_lease_owner", p_lease_owner));
         let name = input::name("p_name", required("p_name", p_name), input::LONGEST_NAME).or_raise();

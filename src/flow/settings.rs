@@ -1,12 +1,13 @@
 //! The keys of the table `config` that the flow room reads.
 
+use agentq_core::bounds;
 use agentq_core::config::{Key, Kind};
 
 pub const STEP_EVENTS: &str = "flow.step_events";
 pub const COMPENSATION_MAX_DEPTH: &str = "flow.compensation.max_depth";
 pub const COMPENSATE_UNKNOWN: &str = "flow.compensation.include_unknown";
 pub const EFFECTS_KEEP_SECONDS: &str = "flow.effects.keep_seconds";
-pub const RESULT_MAX_BYTES: &str = "flow.result.max_bytes";
+pub const RESULT_MAX_BYTES: &str = bounds::RESULT_SETTING;
 
 pub static KEYS: &[Key] = &[
     Key {
@@ -35,7 +36,7 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         name: RESULT_MAX_BYTES,
-        kind: Kind::Integer(1_024, 67_108_864),
+        kind: bounds::SETTING,
         default: "262144",
         description: "Largest result of a step or an action, and largest payload of a signal, in bytes.",
     },

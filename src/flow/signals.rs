@@ -9,6 +9,7 @@ use super::missions::step_waits;
 use super::sleep::check_wait;
 use super::step_rows::{self, Wanted};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, statements};
@@ -53,6 +54,7 @@ fn fn_signal_send(
     p_payload: default!(Option<Jsonb>, "'{}'"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_signal_send: p_name, p_key, p_payload, p_options);
     answer::if_on(|rules| {
         let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
         let key = key_of(p_key).or_raise();
@@ -204,6 +206,7 @@ fn fn_signal_wait(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_signal_wait: p_lease_owner, p_name, p_key, p_options);
     answer::if_on(|_| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);

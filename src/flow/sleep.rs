@@ -6,6 +6,7 @@
 
 use super::step_rows::{self, Wanted};
 use super::steps::options;
+use crate::base::bounds::bounded;
 use crate::base::clock::check_moment;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db;
@@ -60,6 +61,7 @@ fn fn_job_sleep(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_sleep: p_lease_owner, p_name, p_options);
     answer::if_on(|_| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);

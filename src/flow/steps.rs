@@ -6,8 +6,8 @@
 
 use super::step_rows::{self, Wanted};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::json::{self, Jsonb};
@@ -68,6 +68,7 @@ fn fn_step_begin(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_step_begin: p_lease_owner, p_name, p_inputs, p_options);
     let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
     let options = options(p_options, &Options::KEYS);
     let inputs = inputs(p_inputs).or_raise();
@@ -115,6 +116,7 @@ fn fn_step_complete(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_step_complete: p_lease_owner, p_name, p_result, p_options);
     let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
     let options = options(p_options, &["index"]);
     with_lease(p_job_id, p_lease_owner, p_lease_token, |db, rules, job_id, kept| {
@@ -133,9 +135,10 @@ fn fn_step_fail(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_step_fail: p_lease_owner, p_name, p_error, p_options);
     let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
     let options = options(p_options, &["index"]);
-    let error = p_error.filter(|error| !error.trim().is_empty()).map_or("no error was given", shorten);
+    let error = p_error.filter(|error| !error.trim().is_empty()).unwrap_or("no error was given");
     with_lease(p_job_id, p_lease_owner, p_lease_token, |db, _, job_id, kept| {
         end(db, job_id, name, &options, &kept, Err(error), clock::now())
     })
@@ -199,6 +202,7 @@ fn fn_step_resolve(
     p_lease_token: default!(Option<Uuid>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_step_resolve: p_lease_owner, p_name, p_verdict, p_result, p_note, p_options);
     let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
     let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
     let options = options(p_options, &["index"]);
@@ -215,7 +219,7 @@ fn fn_step_resolve(
             answer["message"] = json!("nobody waits for the outcome of this step; nothing was changed");
             return Jsonb::from_value(answer);
         };
-        let said = p_note.map(shorten);
+        let said = p_note;
         let note = said.filter(|note| !note.trim().is_empty()).unwrap_or("found not to be done");
         let ended = if verdict == "done" { Ok(p_result) } else { Err(note) };
         step_rows::end(db, job_id, name, occurrence, ended, now);

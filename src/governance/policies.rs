@@ -4,9 +4,9 @@
 //! audit event: all in one transaction. A key that nobody has set holds its default, as version 0.
 
 use super::{audit, hook, paths};
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::roles::check_lendable;
-use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
@@ -27,7 +27,6 @@ use std::rc::Rc;
 statements!("policies.sql": POLICY_GET, POLICY_VERSION, POLICY_STAMP, POLICY_LOCK, POLICY_SET, POLICY_HISTORY, COUNTS_FORGET);
 
 /// A policy is a rule and no store of data.
-const LARGEST: usize = 1_048_576;
 const LONGEST_HISTORY: i32 = 1_000;
 
 /// What a CHECK of the table asks: what depends on nothing but the value.
@@ -68,22 +67,16 @@ fn examine(key: &str, value: Item<'_>) -> Result<(), Refusal> {
 #[pg_extern]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_policy_set(p_key: Option<&str>, p_value: Option<Jsonb>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
+    bounded!(fn_policy_set: p_key, p_value, p_reason);
     let key = input::name("p_key", required("p_key", p_key), input::LONGEST_NAME).or_raise();
     let given = required("p_value", p_value);
-    if given.size() > LARGEST {
-        raise(
-            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
-            format!("p_value has {} bytes, more than the {LARGEST} allowed", given.size()),
-            "A policy says what holds. Keep data where it belongs.",
-        )
-    }
     let value = given.parse("p_value").or_raise();
     let caller = server::current_role();
     db::answer_as_owner(|db| {
         examine(key, given.item()).or_raise();
         let value =
             if key == PROPOSAL_CAPS { with_role(db, given, value, caller) } else { policy::completed(key, value) };
-        set(db, key, &value, p_reason.map(shorten), &role_name(caller))
+        set(db, key, &value, p_reason, &role_name(caller))
     })
 }
 
@@ -140,6 +133,7 @@ fn set(db: &Db, key: &str, value: &Value, reason: Option<&str>, by: &str) -> Jso
 #[pg_extern(stable, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_policy_get(p_key: Option<&str>, p_version: default!(Option<i32>, "NULL")) -> Jsonb {
+    bounded!(fn_policy_get: p_key);
     let key = required("p_key", p_key);
     db::answer(|db| {
         let row = match p_version {
@@ -178,6 +172,7 @@ fn unknown(db: &Db, key: &str, version: Option<i32>) -> ! {
 #[pg_extern(stable, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_policy_history(p_key: Option<&str>, p_limit: default!(Option<i32>, "100")) -> Jsonb {
+    bounded!(fn_policy_history: p_key);
     let key = required("p_key", p_key);
     let limit = p_limit.unwrap_or(100);
     if !(1..=LONGEST_HISTORY).contains(&limit) {

@@ -10,9 +10,9 @@
 use super::audit;
 use super::proposal_gate::Rules;
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
@@ -214,6 +214,7 @@ fn fn_proposal_create(
     p_template: Option<Jsonb>,
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_proposal_create: p_dedupe_key, p_source, p_template, p_options);
     answer::if_on(|rules| {
         let key = p_dedupe_key.map(|key| input::key("p_dedupe_key", key).or_raise());
         let source = check_source(required("p_source", p_source));
@@ -246,6 +247,7 @@ fn check_size(template: Jsonb, most: i64) {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_proposal_gate(p_template: Option<Jsonb>, p_source: default!(Option<&str>, "'api'")) -> Jsonb {
+    bounded!(fn_proposal_gate: p_template, p_source);
     let template = required("p_template", p_template).parse("p_template").or_raise();
     let source = check_source(p_source.unwrap_or("api"));
     // One that has no steps yet is weighed as it is: how many more proposals pass is known without them.
@@ -264,6 +266,7 @@ fn fn_proposal_gate(p_template: Option<Jsonb>, p_source: default!(Option<&str>, 
 #[pg_extern(stable, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_proposal_is_auto_approvable(p_template: Option<Jsonb>, p_source: default!(Option<&str>, "'api'")) -> bool {
+    bounded!(fn_proposal_is_auto_approvable: p_template, p_source);
     let template = required("p_template", p_template).parse("p_template").or_raise();
     let source = check_source(p_source.unwrap_or("api"));
     let risk = proposal::risk(&template, Member::ABSENT).or_raise();
@@ -275,6 +278,7 @@ fn fn_proposal_is_auto_approvable(p_template: Option<Jsonb>, p_source: default!(
 
 #[pg_extern(immutable, strict, parallel_safe)]
 fn fn_template_step_kinds(p_template: Jsonb) -> Vec<String> {
+    bounded!(fn_template_step_kinds: p_template);
     let template = p_template.parse("p_template").or_raise();
     proposal::step_kinds(&template).into_iter().filter(|kind| !kind.is_empty()).collect()
 }
@@ -286,9 +290,10 @@ fn fn_proposal_approve(
     p_by: default!(Option<&str>, "NULL"),
     p_reason: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_proposal_approve: p_by, p_reason);
     answer::if_on(|_| {
         let id = required("p_proposal_id", p_proposal_id);
-        let (by, reason) = (decider(p_by), p_reason.map(shorten));
+        let (by, reason) = (decider(p_by), p_reason);
         let now = clock::now();
         decided(id, |db, mut command, template| {
             let rules = Rules::in_force(db).or_raise();
@@ -307,9 +312,10 @@ fn fn_proposal_reject(
     p_reason: Option<&str>,
     p_by: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_proposal_reject: p_reason, p_by);
     answer::if_on(|_| {
         let id = required("p_proposal_id", p_proposal_id);
-        let reason = input::name("p_reason", required("p_reason", p_reason), 10_000).or_raise();
+        let reason = input::name("p_reason", required("p_reason", p_reason), input::LONGEST_REFERENCE).or_raise();
         let by = decider(p_by);
         let now = clock::now();
         decided(id, |db, command, _| {

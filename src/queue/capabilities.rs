@@ -1,10 +1,10 @@
 //! Capabilities: what workers announce, and what jobs require.
 
 use agentq_core::reader::Reader;
-use agentq_core::{Refusal, line};
+use agentq_core::{Refusal, bounds, line};
 
 /// Capabilities that a worker may announce, or a job require.
-const MOST_CAPABILITIES: usize = 1_000;
+const MOST_CAPABILITIES: usize = bounds::CAPABILITIES;
 
 /// Reads a list of capabilities: sorted, each once.
 pub fn capabilities(at: Reader<'_>) -> Result<Vec<String>, Refusal> {

@@ -1,5 +1,6 @@
 //! The keys of the table `config` that the queue reads.
 
+use agentq_core::bounds;
 use agentq_core::config::{Key, Kind};
 
 pub const NOTIFY_INTERVAL: &str = "queue.notify.interval_ms";
@@ -13,7 +14,7 @@ pub const MAX_CRASHES: &str = "queue.poison.max_crashes";
 pub const REPLAY_NEEDS_APPROVAL: &str = "queue.replay.require_approval";
 pub const ROUTING_ALERT: &str = "queue.routing.alert_after_seconds";
 pub const LEASE_DURATION: &str = "queue.lease.duration_sec";
-pub const CHECKPOINT_MAX_BYTES: &str = "queue.checkpoint.max_bytes";
+pub const CHECKPOINT_MAX_BYTES: &str = bounds::CHECKPOINT_SETTING;
 
 pub static KEYS: &[Key] = &[
     Key {
@@ -84,7 +85,7 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         name: CHECKPOINT_MAX_BYTES,
-        kind: Kind::Integer(1_024, 67_108_864),
+        kind: bounds::SETTING,
         default: "1048576",
         description: "Largest checkpoint, in bytes.",
     },

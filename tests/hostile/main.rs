@@ -1,6 +1,7 @@
 //! Hostile input: whatever anybody sends, the server lives on, its memory stays bounded, and every refusal is a clear
 //! error.
 
+mod bounds;
 mod bytes;
 mod catalog;
 mod corpus;

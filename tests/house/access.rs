@@ -176,6 +176,7 @@ pub fn internal_calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_access_allow('SELECT', '{reader}', '{config}')", nobody),
         ("fn_access_check('postgres', 'reader')", nobody),
         ("fn_access_targets('reader')", nobody),
+        ("fn_bounded('fn_access_grant', 'p_role', 1)", nobody),
         ("fn_config_accepts('queue.lease.duration_sec', '300')", nobody),
         ("fn_config_defaults()", nobody),
     ]

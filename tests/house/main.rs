@@ -3,6 +3,7 @@
 mod access;
 mod access_grants;
 mod access_traps;
+mod bounds;
 mod catalog;
 mod contracts;
 mod documents;

@@ -1,6 +1,7 @@
 //! docs/reference.md is made from the catalog, so that it cannot say anything else.
 
 use crate::catalog::assert_generated;
+use agentq_core::bounds::TABLE;
 use agentq_tests::{Session, database};
 
 const HEADER: &str = "# Reference
@@ -97,8 +98,16 @@ fn write_functions(s: &mut Session, lines: &mut Vec<String>) {
             lines.extend(["```".to_owned(), String::new(), function.comment.clone(), String::new()]);
             let levels = if function.levels.is_empty() { "the owner only" } else { &function.levels };
             lines.push(format!("Level: {levels}."));
+            lines.extend(bounds_of(&function.name));
         }
     }
+}
+
+/// What the arguments of a function are bounded to.
+fn bounds_of(function: &str) -> Vec<String> {
+    let Some((_, arguments)) = TABLE.iter().find(|(name, _)| *name == function) else { return Vec::new() };
+    let each: Vec<String> = arguments.iter().map(|(name, bound)| format!("`{name}` {}", bound.words())).collect();
+    vec![String::new(), format!("At most: {}.", each.join("; "))]
 }
 
 /// A row of a Markdown table.

@@ -152,7 +152,7 @@ fn a_claim_that_makes_no_sense_is_refused() {
             ("fn_job_claim('')", "p_lease_owner must not be empty", "visible character"),
             ("fn_job_claim(repeat('o', 201))", "p_lease_owner is 201 bytes long", "short name"),
             ("fn_job_claim('bob', ' ')", "job kind must not be empty", "visible character"),
-            ("fn_job_claim('bob', repeat('k', 201))", "job kind is 201 bytes long", "short name"),
+            ("fn_job_claim('bob', repeat('k', 201))", "p_job_kind is 201 bytes long", "short name"),
             ("fn_job_claim('bob', NULL, 0)", "from 1 to 86400 seconds, but 0", "fn_job_heartbeat"),
             ("fn_job_claim('bob', NULL, -1)", "from 1 to 86400 seconds, but -1", "fn_job_heartbeat"),
             ("fn_job_claim('bob', NULL, 315360000)", "from 1 to 86400 seconds, but 315360000", "fn_job_heartbeat"),

@@ -313,7 +313,7 @@ fn batches_have_a_largest_size() {
         &mut s,
         &format!("SELECT agentq.fn_job_enqueue_batch({})", jobs(10_001)),
         "22023",
-        "at most 10000 jobs, and this one has 10001",
+        "p_jobs has 10001 elements, more than the 10000 allowed",
         "several calls",
     );
     refused(

@@ -116,7 +116,7 @@ fn what_all_of_them_have_in_common_is_checked_before_anything_is_written() {
         (
             "('a', (SELECT jsonb_agg('{}'::jsonb) FROM generate_series(1, 10001)))",
             "22023",
-            "at most 10000",
+            "p_payloads has 10001 elements, more than the 10000 allowed",
             "several calls",
         ),
     ] {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A manifest has at most this many operations and compensations.
-pub const LARGEST_MANIFEST: usize = 2_000;
+pub const LARGEST_MANIFEST: usize = crate::bounds::MANIFEST;
 /// One of them produces at most this many types of effects.
 pub const MOST_EFFECTS: usize = 100;
 

@@ -1,6 +1,7 @@
 //! What an event may be written with beside what happened, and what of the log a reader may ask for.
 
 use crate::Refusal;
+use crate::bounds;
 use crate::context::{self, Context};
 use crate::input::{LONGEST_KEY, LONGEST_NAME};
 use crate::reader::{Member, Reader};
@@ -9,8 +10,8 @@ use serde_json::Value;
 pub const PURPOSES: [&str; 3] = ["event", "audit", "agent_step"];
 /// Who says what an event says: agentq itself, or whoever called it.
 pub const ORIGINS: [&str; 2] = ["agentq", "caller"];
-pub const MOST_TAGS: usize = 100;
-pub const LARGEST_READ: i32 = 10_000;
+pub const MOST_TAGS: usize = bounds::TAGS;
+pub const LARGEST_READ: i32 = bounds::EVENTS as i32;
 const LARGEST_COST: f64 = 1e12;
 
 /// The options of an event.

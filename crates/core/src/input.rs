@@ -1,18 +1,17 @@
 //! The bounds of every scalar argument, and the words for crossing them.
 
+use crate::bounds;
 use crate::error::{Refusal, shown};
 use std::ops::RangeInclusive;
 
 pub const DEFAULT_QUEUE: &str = "default";
 pub const DEFAULT_PRIORITY: i32 = 100;
 pub const LONGEST_LEASE_SECONDS: i32 = 86_400;
-pub const LARGEST_BATCH: i32 = 1_000;
+pub const LARGEST_BATCH: i32 = bounds::CLAIMS as i32;
 pub const LARGEST_PURGE: i32 = 1_000_000;
-/// Names are part of index keys: a bound keeps every one of them storable.
-pub const LONGEST_NAME: usize = 200;
-pub const LONGEST_KEY: usize = 1_000;
-/// The longest reference to something that is kept elsewhere.
-pub const LONGEST_REFERENCE: usize = 10_000;
+pub const LONGEST_NAME: usize = bounds::NAME;
+pub const LONGEST_KEY: usize = bounds::KEY;
+pub const LONGEST_REFERENCE: usize = bounds::REFERENCE;
 
 /// What a job's numbers may be, and what is advised about each.
 pub const PRIORITIES: RangeInclusive<i32> = 0..=i32::MAX;

@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod backoff;
+pub mod bounds;
 pub mod budget;
 pub mod canonical;
 pub mod chain;

@@ -137,7 +137,7 @@ impl Rules {
 }
 
 /// The longest key of a rule.
-pub const LONGEST_KEY: usize = 100;
+pub const LONGEST_KEY: usize = crate::bounds::LIMIT_KEY;
 
 #[cfg(test)]
 mod tests {

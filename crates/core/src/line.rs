@@ -13,9 +13,9 @@ const BUDGET: &str = crate::budget::START;
 /// Beginnings of names that are no keys of jobs.
 pub const RESERVED: [&str; 3] = [ORDER, FAIR, BUDGET];
 /// The longest list of required capabilities, with commas.
-pub const LONGEST_NEEDS: usize = 100;
+pub const LONGEST_NEEDS: usize = crate::bounds::NEEDS;
 /// The longest fairness key.
-pub const LONGEST_FAIRNESS_KEY: usize = 80;
+pub const LONGEST_FAIRNESS_KEY: usize = crate::bounds::FAIRNESS_KEY;
 
 /// A line, with its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

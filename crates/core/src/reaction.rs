@@ -10,7 +10,7 @@ use crate::reader::{Member, Reader};
 use serde_json::Value;
 
 /// The largest number of patterns: each event is held against all of them.
-const MOST_PATTERNS: usize = 1_000;
+const MOST_PATTERNS: usize = crate::bounds::PATTERNS;
 /// An object with this key alone stands for a value of the event.
 const REFERENCE: &str = "$event";
 

@@ -26,7 +26,7 @@ use croner::{Cron, parser::CronParser};
 /// A slot further back than this counts as missed, in microseconds.
 pub const GRACE_US: i64 = 60 * SECOND_US;
 /// The longest schedule, in bytes.
-pub const LONGEST_RULE: usize = 200;
+pub const LONGEST_RULE: usize = crate::bounds::CRON;
 
 const SECOND_US: i64 = 1_000_000;
 const DAY_US: i64 = 86_400 * SECOND_US;

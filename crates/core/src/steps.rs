@@ -8,7 +8,7 @@ use crate::words::words;
 use serde_json::Value;
 
 /// The longest name of a step that a worker gives.
-pub const LONGEST_NAME: usize = 200;
+pub const LONGEST_NAME: usize = crate::bounds::NAME;
 
 words! {
     /// How a step stands.

@@ -6,9 +6,9 @@
 
 use super::{About, audit, chain};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
-use crate::base::text::shorten;
 use crate::db::{self, Db, Statement, statements};
 use crate::error::{OrRaise, raise, required, unknown_job};
 use crate::flow::missions;
@@ -178,6 +178,7 @@ fn fn_effect_compensate(
     p_reason: default!(Option<&str>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_effect_compensate: p_reason, p_options);
     answer::if_on(|rules| {
         let scope = match (p_job_id, p_mission_id) {
             (Some(id), None) => Scope::Job(id),
@@ -193,7 +194,7 @@ fn fn_effect_compensate(
         // Whether effects with an unknown outcome are compensated as well.
         let asked = options.member("include_unknown").flag().or_raise();
         let include_unknown = asked.unwrap_or_else(|| include_unknown(rules));
-        let terms = Terms { reason: p_reason.map(shorten), include_unknown };
+        let terms = Terms { reason: p_reason, include_unknown };
         db::answer(|db| public(db, scope, &terms, clock::now()))
     })
 }

@@ -4,9 +4,9 @@
 
 use super::{About, audit};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, timestamp};
 use crate::base::ids::new_id;
-use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::settings::COMPENSATION_MAX_DEPTH;
@@ -144,7 +144,8 @@ fn fn_effect_manifest_set(
     p_replace: default!(Option<bool>, "false"),
     p_note: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
-    change(required("p_manifest", p_manifest), p_replace.unwrap_or(false), p_note.map(shorten))
+    bounded!(fn_effect_manifest_set: p_manifest, p_note);
+    change(required("p_manifest", p_manifest), p_replace.unwrap_or(false), p_note)
 }
 
 #[pg_extern(stable, security_definer)]
@@ -153,6 +154,7 @@ fn fn_effect_manifest_check(
     p_manifest: default!(Option<Jsonb>, "NULL"),
     p_replace: default!(Option<bool>, "false"),
 ) -> Jsonb {
+    bounded!(fn_effect_manifest_check: p_manifest);
     let document = reader(p_manifest.unwrap_or_else(Jsonb::empty_object)).or_raise();
     db::answer(|db| {
         let before = Catalog::current(db);
@@ -194,24 +196,28 @@ fn remove_one(section: &str, what: &str, name: Option<&str>, has: impl Fn(&Manif
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_effect_operation_set(p_operation: Option<&str>, p_definition: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_effect_operation_set: p_operation, p_definition);
     set_one("operations", "p_operation", p_operation, p_definition)
 }
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_effect_operation_remove(p_operation: Option<&str>) -> Jsonb {
+    bounded!(fn_effect_operation_remove: p_operation);
     remove_one("operation", "p_operation", p_operation, |manifest, name| manifest.operations.contains_key(name))
 }
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_effect_compensation_set(p_compensation: Option<&str>, p_definition: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_effect_compensation_set: p_compensation, p_definition);
     set_one("compensations", "p_compensation", p_compensation, p_definition)
 }
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_effect_compensation_remove(p_compensation: Option<&str>) -> Jsonb {
+    bounded!(fn_effect_compensation_remove: p_compensation);
     let has = |manifest: &Manifest, name: &str| manifest.compensations.contains_key(name);
     remove_one("compensation", "p_compensation", p_compensation, has)
 }

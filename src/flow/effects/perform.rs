@@ -5,9 +5,9 @@
 
 use super::{About, audit};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::PAYLOAD_MAX_BYTES;
-use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions::is_cancelled;
@@ -123,6 +123,7 @@ fn fn_effect_begin(
     p_lease_owner: Option<&str>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_effect_begin: p_lease_owner);
     with_held(p_effect_id, p_lease_owner, p_lease_token, |db, held, effect, now| {
         match effects::begin(effect.status, effect.begun_under_this_lease, effect.idempotent) {
             Begin::Run { .. } if held.cancel_requested || is_cancelled(db, held.place.job_id) => {
@@ -193,6 +194,7 @@ fn fn_effect_finish(
     p_result: default!(Option<Jsonb>, "NULL"),
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_effect_finish: p_lease_owner, p_result);
     check_result(p_result);
     with_held(p_effect_id, p_lease_owner, p_lease_token, |db, held, effect, now| match effect.status {
         Status::Executing => {
@@ -221,7 +223,8 @@ fn fn_effect_fail(
     p_error: Option<&str>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
-    let error = shorten(p_error.filter(|error| !error.trim().is_empty()).unwrap_or("no error was given"));
+    bounded!(fn_effect_fail: p_lease_owner, p_error);
+    let error = p_error.filter(|error| !error.trim().is_empty()).unwrap_or("no error was given");
     with_held(p_effect_id, p_lease_owner, p_lease_token, |db, held, effect, now| match effect.status {
         Status::Executing => {
             effect.end(db, Status::Failed, None, Some(error), now);
@@ -242,6 +245,7 @@ fn fn_effect_reconcile(
     p_note: default!(Option<&str>, "NULL"),
     p_by: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_effect_reconcile: p_verdict, p_result, p_note, p_by);
     answer::if_on(|_| {
         let id = required("p_effect_id", p_effect_id);
         let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
@@ -262,7 +266,7 @@ fn fn_effect_reconcile(
                 return effect.answer(false, "compensating", json!({"message": message}));
             }
             let status = if verdict == "done" { Status::Succeeded } else { Status::Failed };
-            let note = p_note.map(shorten);
+            let note = p_note;
             match status {
                 Status::Succeeded => effect.end(db, status, p_result, None, now),
                 _ => effect.end(db, status, None, Some(note.unwrap_or("it did not happen")), now),
@@ -278,9 +282,10 @@ fn fn_effect_reconcile(
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_effect_skip(p_effect_id: Option<Uuid>, p_reason: Option<&str>, p_by: default!(Option<&str>, "NULL")) -> Jsonb {
+    bounded!(fn_effect_skip: p_reason, p_by);
     answer::if_on(|_| {
         let id = required("p_effect_id", p_effect_id);
-        let reason = shorten(input::name("p_reason", required("p_reason", p_reason), usize::MAX).or_raise());
+        let reason = input::name("p_reason", required("p_reason", p_reason), usize::MAX).or_raise();
         let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
         let by = by.map_or_else(actor, str::to_owned);
         let now = clock::now();

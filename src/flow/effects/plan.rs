@@ -4,6 +4,7 @@
 
 use super::drift;
 use super::manifest::Catalog;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::signal::check_signal;
@@ -26,7 +27,7 @@ use std::collections::{BTreeSet, HashMap};
 
 statements!("plan.sql": COMPENSATED_BY, EFFECT_PLAN, EFFECT_BY_KEY);
 
-const LARGEST_PLAN: usize = 1_000;
+const LARGEST_PLAN: usize = agentq_core::bounds::PLAN;
 const EXAMPLE: &str =
     "[{\"effect_type\": \"hotel_booking.book\", \"payload\": {\"room\": 7}, \"idempotency_key\": \"trip:1\"}]";
 const KEYS: [&str; 5] = ["effect_type", "payload", "idempotency_key", "declared_compensation", "counter_effects"];
@@ -97,6 +98,7 @@ fn fn_effect_plan(
     p_effects: Option<Jsonb>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_effect_plan: p_lease_owner, p_effects);
     answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);

@@ -3,8 +3,8 @@
 use super::stop::{self, Stopped, Why};
 use super::{shown_status, status_of, unknown_mission};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock;
-use crate::base::text::shorten;
 use crate::db::{self, Db};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
@@ -40,11 +40,12 @@ fn fn_mission_cancel(
     p_reason: default!(Option<&str>, "NULL"),
     p_mode: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_mission_cancel: p_reason, p_mode);
     answer::if_on(|_| {
         let mission_id = required("p_mission", p_mission);
         let mode = p_mode.map(|mode| input::one_of("p_mode", mode, &MODES).or_raise());
         let by = actor();
-        let why = Why::Cancel { reason: p_reason.map(shorten), by: &by, mode };
+        let why = Why::Cancel { reason: p_reason, by: &by, mode };
         db::answer(|db| match stop::stop(db, mission_id, &why, clock::now()) {
             Stopped::Unknown => unknown_mission(mission_id),
             Stopped::Already(status) => already(mission_id, status, false),

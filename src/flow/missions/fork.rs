@@ -3,6 +3,7 @@
 use super::insert::Taken;
 use super::start::{self, Start};
 use super::{check, gate, unknown_mission};
+use crate::base::bounds::bounded;
 use crate::base::clock;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
@@ -70,6 +71,7 @@ fn fn_mission_fork(
     p_from_step: Option<&str>,
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_mission_fork: p_from_step, p_options);
     answer::if_on(|rules| {
         let mission_id = required("p_mission", p_mission);
         let from = required("p_from_step", p_from_step);

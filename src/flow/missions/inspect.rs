@@ -1,6 +1,7 @@
 //! Looking at a mission: all of it, what it waits for, and how it is drawn.
 
 use super::unknown_mission;
+use crate::base::bounds::bounded;
 use crate::db::{self, statements};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
@@ -52,6 +53,7 @@ fn fn_mission_explain(p_mission: Option<Uuid>) -> Jsonb {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_mission_graph(p_mission: Option<Uuid>, p_format: default!(Option<&str>, "'mermaid'")) -> String {
+    bounded!(fn_mission_graph: p_format);
     let mission_id = required("p_mission", p_mission);
     let format = input::one_of("p_format", p_format.unwrap_or("mermaid"), &["mermaid", "graphviz"]).or_raise();
     db::with_own_names(|| {

@@ -13,8 +13,8 @@ use super::run::Run;
 use super::stop::with_inner;
 use super::unknown_mission;
 use super::{counts, gate};
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::required;
 use crate::json::Jsonb;
@@ -48,8 +48,9 @@ fn pause_whole(
     p_reason: default!(Option<&str>, "NULL"),
     p_whole: default!(Option<bool>, "false"),
 ) -> Jsonb {
+    bounded!(fn_mission_pause: p_reason);
     answer::if_on(|_| {
-        let (mission_id, reason) = (required("p_mission", p_mission), p_reason.map(shorten));
+        let (mission_id, reason) = (required("p_mission", p_mission), p_reason);
         let now = clock::now();
         if p_whole != Some(true) {
             return db::answer(|db| pause(db, mission_id, reason, None, now));

@@ -10,6 +10,7 @@ use super::finalize::{self, Mission};
 use super::prepare::Candidate;
 use super::run::Run;
 use super::{counts, unknown_mission};
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db::{self, Db, statements};
 use crate::error::{raise, required};
@@ -47,6 +48,7 @@ impl Step {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_mission_retry(p_mission: Option<Uuid>, p_step: default!(Option<&str>, "NULL")) -> Jsonb {
+    bounded!(fn_mission_retry: p_step);
     answer::if_on(|_| {
         let mission_id = required("p_mission", p_mission);
         db::answer(|db| retry(db, mission_id, p_step, clock::now()))

@@ -5,6 +5,7 @@ use super::insert::{self, Taken, Target};
 use super::run::Run;
 use super::{check, finalize, fresh_status, shown_status};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, statements};
@@ -180,6 +181,7 @@ pub fn scheduled_options(given: Reader<'_>) -> Result<Start, Refusal> {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_mission_start(p_template: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
+    bounded!(fn_mission_start: p_template, p_options);
     answer::if_on(|rules| {
         let value = required("p_template", p_template);
         let template = check::read(rules, value).or_raise();

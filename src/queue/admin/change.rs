@@ -1,5 +1,6 @@
 //! Changing a job that nobody holds: taken out of its place, changed, and put where it now belongs.
 
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, parse_moment};
 use crate::base::signal::check_signal;
 use crate::db;
@@ -18,26 +19,16 @@ use pgrx::prelude::*;
 const CHANGEABLE: [&str; 7] =
     ["priority", "scheduled_at", "max_attempts", "payload_json", "source_ref", "target_ref", "payload_ref"];
 
-/// All that can be changed but the payload, in bytes: three references and some numbers.
-const LARGEST_REST: usize = 100_000;
-
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_job_change(p_job_id: Option<Uuid>, p_changes: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_job_change: p_changes);
     answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let changes = required("p_changes", p_changes);
         let payload = changes.member("payload_json");
         if let Some(payload) = payload {
             check_signal("payload_json", payload, rules.payload_max_bytes).or_raise();
-        }
-        let rest = changes.size() - payload.map_or(0, |payload| payload.size());
-        if rest > LARGEST_REST {
-            Err(Refusal::new(
-                format!("p_changes has {rest} bytes beside payload_json, more than the {LARGEST_REST} allowed"),
-                "Put long content where payload_ref can point at it.",
-            ))
-            .or_raise()
         }
         changes.without("payload_json").reader("p_changes").and_then(check).or_raise();
         db::answer(|db| {

@@ -1,5 +1,6 @@
 //! Signs of life of the executors.
 
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::HEARTBEAT_ENABLED;
 use crate::base::signal::check_signal;
@@ -31,6 +32,7 @@ fn fn_queue_heartbeat_tick(
     p_lease_owner: default!(Option<&str>, "NULL"),
     p_metadata: default!(Option<Jsonb>, "'{}'"),
 ) -> Jsonb {
+    bounded!(fn_queue_heartbeat_tick: p_executor_name, p_executor_kind, p_status, p_lease_owner, p_metadata);
     let rules = Rulebook::current();
     if !rules.heartbeat_enabled {
         return answer::switched_off(HEARTBEAT_ENABLED);

@@ -1,5 +1,6 @@
 //! Handlers: kinds of jobs that the server runs itself, as SQL, with the rights of a role.
 
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, timestamp};
 use crate::base::roles::check_lendable;
 use crate::db::{self, Db, statements};
@@ -16,7 +17,7 @@ statements!("handlers.sql": HANDLER_SET, HANDLER_REMOVE, HANDLERS);
 
 const DEFAULT_TIMEOUT: i32 = 60;
 const LONGEST_TIMEOUT: i32 = 3_600;
-const LONGEST_SQL: usize = 100_000;
+const LONGEST_SQL: usize = agentq_core::bounds::SQL;
 
 /// A registered handler.
 #[derive(Clone, Debug)]
@@ -56,6 +57,7 @@ fn fn_handler_register(
     p_role: default!(Option<&str>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_handler_register: p_job_kind, p_sql, p_role, p_options);
     let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
     let sql = input::name("p_sql", required("p_sql", p_sql), LONGEST_SQL).or_raise();
     let caller = server::current_role();
@@ -101,6 +103,7 @@ fn options(options: Reader<'_>) -> Result<Options, Refusal> {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_handler_remove(p_job_kind: Option<&str>) -> Jsonb {
+    bounded!(fn_handler_remove: p_job_kind);
     let kind = required("p_job_kind", p_job_kind);
     wake_all_at_commit();
     db::answer(|db| {

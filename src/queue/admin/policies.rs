@@ -1,7 +1,7 @@
 //! Classes of errors and retry policies: seen, set and removed.
 
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, timestamp};
-use crate::base::text::shorten;
 use crate::db::{self, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
@@ -38,6 +38,7 @@ fn fn_error_class_set(
     p_description: default!(Option<&str>, "NULL"),
     p_aliases: default!(Option<Vec<Option<String>>>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_error_class_set: p_error_class, p_description, p_aliases);
     let name = input::name("p_error_class", required("p_error_class", p_error_class), input::LONGEST_NAME).or_raise();
     let retryable = required("p_retryable", p_retryable);
     let aliases = p_aliases.map(|all| {
@@ -60,8 +61,7 @@ fn fn_error_class_set(
     }
     let now = timestamp(clock::now());
     db::answer(|db| {
-        let args =
-            [normal(name).into(), retryable.into(), p_description.map(shorten).into(), aliases.into(), now.into()];
+        let args = [normal(name).into(), retryable.into(), p_description.into(), aliases.into(), now.into()];
         db.run(&CLASS_SET, &args).only()
     })
 }
@@ -69,6 +69,7 @@ fn fn_error_class_set(
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_error_class_remove(p_error_class: Option<&str>) -> Jsonb {
+    bounded!(fn_error_class_remove: p_error_class);
     let name = normal(required("p_error_class", p_error_class));
     db::answer(|db| {
         if db.run(&CLASS_REMOVE, &[name.as_str().into()]).is_empty() {
@@ -85,6 +86,7 @@ fn fn_error_class_remove(p_error_class: Option<&str>) -> Jsonb {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_retry_policy_set(p_scope: Option<&str>, p_name: Option<&str>, p_policy: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_retry_policy_set: p_scope, p_name, p_policy);
     let (scope, name) = named(p_scope, p_name).or_raise();
     let policy = required("p_policy", p_policy).reader("p_policy").and_then(checked).or_raise();
     let classes = ["retryable", "non_retryable"].into_iter().filter_map(|key| policy[key].as_array()).flatten();
@@ -112,6 +114,7 @@ fn fn_retry_policy_set(p_scope: Option<&str>, p_name: Option<&str>, p_policy: Op
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_retry_policy_remove(p_scope: Option<&str>, p_name: Option<&str>) -> Jsonb {
+    bounded!(fn_retry_policy_remove: p_scope, p_name);
     let (scope, name) = named(p_scope, p_name).or_raise();
     db::answer(|db| {
         let removed = !db.run(&POLICY_REMOVE, &[scope.into(), name.into()]).is_empty();

@@ -1,4 +1,4 @@
--- name: class_set(name text, retryable bool, shorten text, aliases text[], now timestamptz)
+-- name: class_set(name text, retryable bool, description text, aliases text[], now timestamptz)
 WITH changed AS (
     UPDATE agentq.error_class
     SET retryable = $2, aliases = coalesce($4, aliases), description = coalesce($3, description), updated_at = $5

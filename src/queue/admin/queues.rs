@@ -1,7 +1,7 @@
 //! Named queues: made, given defaults, paused and resumed.
 
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, timestamp};
-use crate::base::text::shorten;
 use crate::db::{self, statements};
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
@@ -17,6 +17,7 @@ statements!("queues.sql": QUEUE_SET, QUEUE_PAUSE);
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_queue_set(p_queue: Option<&str>, p_options: default!(Option<Jsonb>, "'{}'")) -> Jsonb {
+    bounded!(fn_queue_set: p_queue, p_options);
     let queue = input::name("p_queue", required("p_queue", p_queue), input::LONGEST_NAME).or_raise();
     let options = p_options.unwrap_or_else(|| Jsonb::from_value(serde_json::json!({})));
     options.reader("p_options").and_then(check).or_raise();
@@ -39,12 +40,14 @@ fn check(options: Reader<'_>) -> Result<(), Refusal> {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_queue_pause(p_queue: Option<&str>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
-    pause(p_queue, true, p_reason.map(shorten))
+    bounded!(fn_queue_pause: p_queue, p_reason);
+    pause(p_queue, true, p_reason)
 }
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_queue_resume(p_queue: Option<&str>) -> Jsonb {
+    bounded!(fn_queue_resume: p_queue);
     pause(p_queue, false, None)
 }
 

@@ -4,6 +4,7 @@
 //! slot can be fired twice, and none is lost to a crash.
 
 use super::starters::{self, Slot};
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::parse_id;
 use crate::db::{self, Db, statements};
@@ -34,6 +35,7 @@ fn fn_schedule_set(
     p_missed: default!(Option<&str>, "'once'"),
     p_overlap: default!(Option<bool>, "true"),
 ) -> Jsonb {
+    bounded!(fn_schedule_set: p_schedule, p_cron, p_job, p_timezone, p_missed);
     let name = input::name("p_schedule", required("p_schedule", p_schedule), input::LONGEST_NAME).or_raise();
     let (cron, timezone) = (required("p_cron", p_cron), p_timezone.unwrap_or("UTC"));
     let rule = Rule::parse(cron, timezone).or_raise();
@@ -79,6 +81,7 @@ fn check_job(job: Jsonb) {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_schedule_pause(p_schedule: Option<&str>) -> Jsonb {
+    bounded!(fn_schedule_pause: p_schedule);
     pause(required("p_schedule", p_schedule), true)
 }
 
@@ -86,6 +89,7 @@ fn fn_schedule_pause(p_schedule: Option<&str>) -> Jsonb {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_schedule_resume(p_schedule: Option<&str>) -> Jsonb {
+    bounded!(fn_schedule_resume: p_schedule);
     pause(required("p_schedule", p_schedule), false)
 }
 
@@ -106,6 +110,7 @@ fn pause(name: &str, paused: bool) -> Jsonb {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_schedule_remove(p_schedule: Option<&str>) -> Jsonb {
+    bounded!(fn_schedule_remove: p_schedule);
     let name = required("p_schedule", p_schedule);
     db::answer(|db| {
         let row = db.run(&SCHEDULE_REMOVE, &[name.into()]);
@@ -132,6 +137,7 @@ fn fn_schedule_upcoming(
     p_count: default!(Option<i32>, "5"),
     p_after: default!(Option<TimestampWithTimeZone>, "NULL"),
 ) -> Vec<TimestampWithTimeZone> {
+    bounded!(fn_schedule_upcoming: p_cron, p_timezone);
     let rule = Rule::parse(required("p_cron", p_cron), p_timezone.unwrap_or("UTC")).or_raise();
     let after = p_after.map_or_else(clock::now, |at| at.into_inner());
     let count = p_count.unwrap_or(5).clamp(0, 1000) as usize;

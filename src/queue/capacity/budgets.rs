@@ -5,6 +5,7 @@
 //! engine adds them up.
 
 use super::limits;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db::{self, statements};
 use crate::error::{OrRaise, required};
@@ -26,7 +27,7 @@ use serde_json::{Map, Value, json};
 statements!("budgets.sql": BUDGET_SET, BUDGET_REMOVE, LEASE_RESERVED);
 
 /// The longest name of a unit, and the largest amount of one.
-const LONGEST_UNIT: usize = 30;
+const LONGEST_UNIT: usize = agentq_core::bounds::UNIT;
 const LARGEST: f64 = 1e12;
 /// One job has a cost in at most this many units.
 const MOST_UNITS: usize = 16;
@@ -157,6 +158,7 @@ fn fn_job_usage(
     p_usage: Option<Jsonb>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_usage: p_lease_owner, p_usage);
     answer::if_on(|rules| {
         let (job_id, owner) = (required("p_job_id", p_job_id), required("p_lease_owner", p_lease_owner));
         let usage = required("p_usage", p_usage).reader("p_usage").and_then(check_amounts);
@@ -230,6 +232,7 @@ fn check_period(period: &str) -> Result<&str, Refusal> {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_budget_set(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&str>, p_budget: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_budget_set: p_key, p_unit, p_period, p_budget);
     let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
     limits::check_rule_key(key).or_raise();
     let unit = check_unit(required("p_unit", p_unit)).or_raise();
@@ -246,6 +249,7 @@ fn fn_budget_set(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&st
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_budget_remove(p_key: Option<&str>, p_unit: Option<&str>, p_period: Option<&str>) -> Jsonb {
+    bounded!(fn_budget_remove: p_key, p_unit, p_period);
     let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
     let unit = input::name("p_unit", required("p_unit", p_unit), LONGEST_UNIT).or_raise();
     let period = check_period(required("p_period", p_period)).or_raise();

@@ -2,6 +2,7 @@
 //! report of the other side. `gates` holds claims to them.
 
 use super::budgets;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
@@ -152,6 +153,7 @@ pub fn change_rules(change: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_set(p_key: Option<&str>, p_limit: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_limit_set: p_key, p_limit);
     let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
     check_rule_key(key).or_raise();
     let limit = required("p_limit", p_limit);
@@ -223,6 +225,7 @@ fn let_go(db: &Db, now: Micros) {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_remove(p_key: Option<&str>) -> Jsonb {
+    bounded!(fn_limit_remove: p_key);
     let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
     change_rules(|db| {
         let removed = !db.run(&LIMIT_REMOVE, &[key.into()]).is_empty();
@@ -242,6 +245,7 @@ fn fn_limit_counted(p_key: Option<&str>) -> Option<i64> {
 #[pg_extern(security_definer, volatile)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_limit_gauge(p_key: Option<&str>, p_weight: default!(Option<i32>, "1")) -> Option<Jsonb> {
+    bounded!(fn_limit_gauge: p_key);
     let (key, now, settings) = (p_key?, clock::now(), Rulebook::current());
     if server::is_on_standby() {
         return None;
@@ -266,6 +270,7 @@ fn fn_limit_report(
     p_retry_at: default!(Option<TimestampWithTimeZone>, "NULL"),
     p_remaining: default!(Option<i64>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_limit_report: p_key);
     let key = input::name("p_key", required("p_key", p_key), LONGEST_KEY).or_raise();
     if check_key(key).is_err() {
         Err(Refusal::new(

@@ -5,6 +5,7 @@
 
 use super::claim;
 use super::options::Arguments;
+use crate::base::bounds::bounded;
 use crate::error::required;
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
@@ -24,6 +25,7 @@ fn fn_job_ack_and_claim(
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
     answer::if_on(|rules| {
+        bounded!(fn_job_ack_and_claim: p_lease_owner, p_result, p_job_kind, p_options);
         let owner = required("p_lease_owner", p_lease_owner);
         let acked = p_job_id.map(|job_id| ack::one(rules, job_id, owner, p_result, p_lease_token));
         let claimed = claim(Arguments {
@@ -50,6 +52,7 @@ fn fn_job_ack_and_claim_batch(
     p_lease_seconds: default!(Option<i32>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_ack_and_claim_batch: p_lease_owner, p_jobs, p_job_kind, p_options);
     answer::if_on(|rules| {
         let owner = required("p_lease_owner", p_lease_owner);
         let limit = required("p_limit", p_limit);

@@ -22,6 +22,7 @@ mod wait;
 
 pub use document::Claimed;
 
+use crate::base::bounds::bounded;
 use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use crate::queue::answer;
@@ -43,6 +44,7 @@ fn claim_or_wait(
     p_options: default!(Option<Jsonb>, "NULL"),
     p_wait: default!(Option<Interval>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_claim: p_lease_owner, p_job_kind, p_options);
     claim(Arguments {
         owner: p_lease_owner,
         batch: None,
@@ -62,6 +64,7 @@ fn claim_batch_or_wait(
     p_options: default!(Option<Jsonb>, "NULL"),
     p_wait: default!(Option<Interval>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_claim_batch: p_lease_owner, p_job_kind, p_options);
     claim(Arguments {
         owner: p_lease_owner,
         batch: Some(required("p_limit", p_limit)),

@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// The keys of p_options.
 const OPTIONS: [&str; 6] = ["queues", "kinds", "worker_type", "capabilities", "acks", "job_id"];
 /// A list in the options has at most this many names.
-const MOST_NAMES: usize = 100;
+const MOST_NAMES: usize = agentq_core::bounds::NAMES;
 const LONGEST_WORKER_TYPE: usize = 60;
 
 /// What the caller passes, as SQL hands it over.

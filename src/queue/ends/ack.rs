@@ -1,6 +1,7 @@
 //! Acks: the lease goes, the job is done. Fenced by owner and token.
 
 use super::{hooks, telling};
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::{self, parse_id};
 use crate::base::settings::PAYLOAD_MAX_BYTES;
@@ -64,6 +65,7 @@ fn fn_job_ack(
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
     answer::if_on(|rules| {
+        bounded!(fn_job_ack: p_lease_owner, p_result);
         let owner = required("p_lease_owner", p_lease_owner);
         one(rules, required("p_job_id", p_job_id), owner, p_result, p_lease_token)
     })
@@ -99,6 +101,7 @@ pub fn by(owner: &str, job_id: Uuid, token: Uuid, result: Option<Jsonb>) -> bool
 
 #[pg_extern(security_definer)]
 fn fn_job_ack_batch(p_lease_owner: Option<&str>, p_jobs: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_job_ack_batch: p_lease_owner, p_jobs);
     answer::if_on(|rules| many(rules, required("p_lease_owner", p_lease_owner), required("p_jobs", p_jobs)))
 }
 

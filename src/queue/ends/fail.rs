@@ -5,6 +5,7 @@ use super::reap::Facts;
 use super::settle::{self, Ending, Seized};
 use super::tries;
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, check_moment, timestamp};
 use crate::base::ids;
 use crate::base::text::shorten;
@@ -80,12 +81,13 @@ fn fail_with_detail(
     p_verdict: default!(Option<&str>, "'fail'"),
     p_error_detail: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_fail_or_retry: p_lease_owner, p_error, p_error_class, p_verdict, p_error_detail);
     let verdict = input::one_of("p_verdict", p_verdict.unwrap_or("fail"), &VERDICTS).or_raise();
     let retry_after = p_retry_after.map(|after| check_wait(&after).or_raise());
     let failed = Failed {
         error: p_error.unwrap_or_default(),
         class: p_error_class.map(|c| input::name("p_error_class", c, input::LONGEST_NAME).or_raise()),
-        detail: p_error_detail.filter(|detail| !detail.trim().is_empty()).map(shorten),
+        detail: p_error_detail.filter(|detail| !detail.trim().is_empty()),
         retry_after,
         verdict: match verdict {
             "cancel" => Verdict::Cancel,
@@ -238,6 +240,7 @@ fn fn_job_release(
     p_lease_owner: Option<&str>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_release: p_lease_owner);
     with_held(p_job_id, p_lease_owner, p_lease_token, |db, _, held, now| {
         give_back(db, held, "released", held.place.scheduled_at, now)
     })
@@ -251,6 +254,7 @@ fn fn_job_snooze(
     p_until: Option<TimestampWithTimeZone>,
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_snooze: p_lease_owner);
     let until = check_moment("p_until", required("p_until", p_until).into_inner()).or_raise();
     with_held(p_job_id, p_lease_owner, p_lease_token, |db, _, held, now| give_back(db, held, "snoozed", until, now))
 }
@@ -258,9 +262,10 @@ fn fn_job_snooze(
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_job_cancel(p_job_id: Option<Uuid>, p_reason: default!(Option<&str>, "NULL")) -> Jsonb {
+    bounded!(fn_job_cancel: p_reason);
     answer::if_on(|_| {
         let job_id = required("p_job_id", p_job_id);
-        let reason = p_reason.map(shorten);
+        let reason = p_reason;
         let now = clock::now();
         db::answer(|db| match settle::seize(db, job_id) {
             Seized::Resting(_) => {
@@ -294,6 +299,7 @@ fn move_with_reason(
     p_moved_by: default!(Option<&str>, "NULL"),
     p_letter_reason: default!(Option<&str>, "'manual'"),
 ) -> Jsonb {
+    bounded!(fn_job_move_to_dead_letter: p_final_error, p_moved_by, p_letter_reason);
     let reason = match input::one_of("p_letter_reason", p_letter_reason.unwrap_or("manual"), &REASONS).or_raise() {
         "poison" => Reason::Poison,
         _ => Reason::Manual,
@@ -303,7 +309,7 @@ fn move_with_reason(
         let error = required("p_final_error", p_final_error);
         input::name("p_final_error", error, usize::MAX).or_raise();
         let moved_by = p_moved_by.map(|by| input::name("p_moved_by", by, input::LONGEST_NAME).or_raise());
-        let ending = Ending { outcome: "dead_letter", error: Some(shorten(error)), ..Ending::default() };
+        let ending = Ending { outcome: "dead_letter", error: Some(error), ..Ending::default() };
         let now = clock::now();
         db::answer(|db| {
             if let Seized::Finished(state) = settle::seize(db, job_id) {

@@ -1,6 +1,7 @@
 //! What a holder may do with a job it keeps: start it, extend its lease, save its checkpoint. Fenced by owner and
 //! token: anyone else is told `lease_lost`, and nothing changes.
 
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::signal::check_signal;
 use crate::db::{self, Db, statements};
@@ -32,6 +33,7 @@ fn start_run(
     p_run_id: default!(Option<&str>, "NULL"),
     p_meta: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_start: p_lease_owner, p_run_id, p_meta);
     answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);
@@ -55,6 +57,7 @@ fn fn_job_heartbeat(
     p_checkpoint: default!(Option<Jsonb>, "NULL"),
     p_lease_token: default!(Option<Uuid>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_heartbeat: p_lease_owner, p_checkpoint);
     answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);

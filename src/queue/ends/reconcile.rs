@@ -4,8 +4,8 @@
 use super::settle::{self, Ending};
 use super::{telling, tries};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required, unknown_job};
 use crate::json::Jsonb;
@@ -31,10 +31,11 @@ fn fn_job_reconcile(
     p_note: default!(Option<&str>, "NULL"),
     p_by: default!(Option<&str>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_reconcile: p_verdict, p_note, p_by);
     answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let verdict = input::one_of("p_verdict", required("p_verdict", p_verdict), &VERDICTS).or_raise();
-        let note = p_note.map(shorten);
+        let note = p_note;
         let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
         let by = by.map_or_else(actor, str::to_owned);
         let now = clock::now();

@@ -6,6 +6,7 @@
 
 use super::job_spec;
 use super::new_job::NewJob;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::new_id;
 use crate::base::settings::SUBSTRATE_ENABLED;
@@ -216,6 +217,7 @@ pub fn refusal(verdict: Verdict) -> Option<(Refusal, Option<i64>)> {
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_admission_check(p_job: Option<Jsonb>) -> Jsonb {
+    bounded!(fn_admission_check: p_job);
     let rules = Rulebook::current();
     let job = required("p_job", p_job);
     let job = job_spec::read(&rules, new_id(), job.container().item()).or_raise();

@@ -8,6 +8,7 @@ use super::enqueue::as_id;
 use super::new_job::{self, NewJob};
 use super::{admission, job_spec};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock;
 use crate::base::ids::{self, new_id, new_ids};
 use crate::db::{self, Db, statements};
@@ -51,6 +52,7 @@ pub enum Fate {
 
 #[pg_extern(security_definer)]
 fn fn_job_enqueue_batch(p_jobs: Option<Jsonb>, p_options: default!(Option<Jsonb>, "NULL")) -> Jsonb {
+    bounded!(fn_job_enqueue_batch: p_jobs, p_options);
     answer::if_on(|rules| {
         let jobs = batch_list::checked("p_jobs", required("p_jobs", p_jobs), "[{\"job_kind\": \"mail.send\"}]");
         let options = json::options(p_options, &OPTIONS).and_then(|options| Options::read(&options)).or_raise();

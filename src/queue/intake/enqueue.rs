@@ -9,6 +9,7 @@ use super::job_options::{self, JobOptions};
 use super::new_job::{self, NewJob};
 use super::unique::Unique;
 use crate::base::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, check_moment};
 use crate::base::ids::{self, new_id, parse_id};
 use crate::base::signal::check_signal;
@@ -45,6 +46,7 @@ fn fn_job_enqueue(
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
     answer::if_on(|rules| {
+        bounded!(fn_job_enqueue: p_job_kind, p_idempotency_key, p_actor, p_payload_json, p_source_ref, p_target_ref, p_payload_ref, p_options);
         let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
         let key = p_idempotency_key.map(|key| input::key("p_idempotency_key", key).or_raise());
         if let Some(key) = key.filter(|key| looks_like_a_payload(key)) {

@@ -4,6 +4,7 @@
 use super::admission::Admission;
 use super::batch::{self, Options};
 use super::job_spec::{self, JOB_KEYS};
+use crate::base::bounds::bounded;
 use crate::base::ids::{new_id, new_ids};
 use crate::error::{OrRaise, required};
 use crate::json::{self, Jsonb};
@@ -21,6 +22,7 @@ fn fn_job_enqueue_payloads(
     p_payloads: Option<Jsonb>,
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_enqueue_payloads: p_job_kind, p_payloads, p_options);
     answer::if_on(|rules| {
         let kind = required("p_job_kind", p_job_kind);
         let payloads = batch_list::checked("p_payloads", required("p_payloads", p_payloads), "[{\"to\": \"ada\"}]");

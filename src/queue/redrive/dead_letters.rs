@@ -2,6 +2,7 @@
 
 use super::{filter, letter_end, replay};
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, moment_before, timestamp};
 use crate::base::ids::{self, new_ids};
 use crate::db::{self, Db, statements};
@@ -43,6 +44,7 @@ fn triage_and_resolve(
     p_triaged_by: default!(Option<&str>, "NULL"),
     p_resolution: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_dead_letter_triage: p_triage_status, p_triage_note, p_triaged_by, p_resolution);
     if let Some(resolution) = p_resolution {
         resolution.reader("p_resolution").and_then(check_resolution).or_raise();
     }
@@ -118,6 +120,7 @@ fn fn_dead_letter_redrive(
     p_filter: default!(Option<Jsonb>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_dead_letter_redrive: p_filter, p_options);
     answer::if_on(|rules| {
         let accepted = ["limit", "per_second", "again", "keep_steps", "allow_non_idempotent"];
         let options = json::options(p_options, &accepted).and_then(Options::read).or_raise();
@@ -301,6 +304,7 @@ fn fn_dead_letter_purge(
     p_filter: default!(Option<Jsonb>, "NULL"),
     p_limit: default!(Option<i32>, "10000"),
 ) -> Jsonb {
+    bounded!(fn_dead_letter_purge: p_filter);
     answer::if_on(|_| {
         let before = moment_before(required("p_older_than", p_older_than)).or_raise();
         let limit = input::purge_limit(required("p_limit", p_limit)).or_raise();

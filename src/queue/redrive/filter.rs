@@ -19,7 +19,7 @@ const KEYS: [&str; 10] = [
 ];
 
 /// Ids that one filter lists.
-const MOST_IDS: usize = 100_000;
+const MOST_IDS: usize = agentq_core::bounds::IDS;
 
 /// Refuses a filter that cannot be understood. The statements read it as it is, and a null would not mean that the
 /// condition is left out.

@@ -3,6 +3,7 @@
 
 use super::letter_end;
 use crate::base::actor::actor;
+use crate::base::bounds::bounded;
 use crate::base::clock::{self, timestamp};
 use crate::base::ids;
 use crate::db::{self, Db, statements};
@@ -50,6 +51,7 @@ fn fn_job_replay(
     p_step: default!(Option<&str>, "NULL"),
     p_options: default!(Option<Jsonb>, "NULL"),
 ) -> Jsonb {
+    bounded!(fn_job_replay: p_from, p_step, p_options);
     answer::if_on(|rules| {
         let job_id = required("p_job_id", p_job_id);
         let from = From::parse(p_from.unwrap_or("beginning"), p_step).or_raise();

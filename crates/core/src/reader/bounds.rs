@@ -35,7 +35,7 @@ const HINT: &str = "Use numbers below 1e308 and fewer than 128 levels of nesting
 impl Bounds {
     /// For every document: as many bytes as the largest payload that can be set, and as deep as the server's own answers
     /// are parsed.
-    pub const DOCUMENT: Bounds = Bounds { bytes: 67_108_864, elements: 5_000_000, depth: 127 };
+    pub const DOCUMENT: Bounds = Bounds { bytes: crate::bounds::DOCUMENT, elements: 5_000_000, depth: 127 };
 
     /// Looks through a document, which is called `what`. Refuses one that is too large, and one that holds what the server
     /// can store and Rust cannot read.

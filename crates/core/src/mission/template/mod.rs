@@ -15,23 +15,24 @@ pub use spec::{Spec, Wait};
 pub use step::STEPS_WITHOUT_KIND;
 
 use crate::Refusal;
+use crate::bounds;
 use crate::error::shown;
 use crate::jsonb::Item;
 use crate::mission::status::Required;
 use crate::reader::Reader;
 
 /// Steps of one template, those of missions inside it included.
-pub const MOST_STEPS: usize = 20_000;
+pub const MOST_STEPS: usize = bounds::STEPS;
 /// Dependencies of one template.
-pub const MOST_EDGES: usize = 200_000;
+pub const MOST_EDGES: usize = bounds::EDGES;
 /// Missions inside missions.
-pub const DEEPEST: usize = 8;
+pub const DEEPEST: usize = bounds::DEEPEST;
 /// Items that one step works through.
-pub const MOST_ITEMS: usize = 10_000;
-pub const LONGEST_NAME: usize = 200;
+pub const MOST_ITEMS: usize = bounds::ITEMS;
+pub const LONGEST_NAME: usize = bounds::NAME;
 /// Bytes of what is for people.
-pub const LONGEST_TITLE: usize = 1_000;
-pub const LONGEST_DESCRIPTION: usize = 20_000;
+pub const LONGEST_TITLE: usize = bounds::TITLE;
+pub const LONGEST_DESCRIPTION: usize = bounds::DESCRIPTION;
 /// The name under which steps read what the mission was started with.
 pub const INPUT: &str = "input";
 pub const MODES: [&str; 2] = ["graceful", "compensate_then_stop"];
