@@ -63,11 +63,15 @@ impl Jsonb {
 
     /// Its binary form, as long as the value lives.
     pub fn container<'a>(self) -> Container<'a> {
+        Container::new(self.bytes())
+    }
+
+    fn bytes<'a>(self) -> &'a [u8] {
         // SAFETY: `self` always holds a detoasted varlena, which lives as long as the call.
-        Container::new(unsafe {
+        unsafe {
             let value = self.0.cast_mut_ptr();
             std::slice::from_raw_parts(pgrx::vardata_any(value).cast(), pgrx::varsize_any_exhdr(value))
-        })
+        }
     }
 
     /// Opens it for reading, where it stands. What the server can store and Rust cannot read (numbers
@@ -135,6 +139,11 @@ impl Jsonb {
     /// Whether it is an object that has this key.
     pub fn has_key(self, key: &str) -> bool {
         self.is_object() && self.container().get(key).is_some()
+    }
+
+    /// A copy that outlives the row it was read from.
+    pub fn copied(self) -> Self {
+        Self::from_container(self.bytes())
     }
 
     /// Copies it to where it outlives the SQL connection it was read from.

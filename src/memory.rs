@@ -3,10 +3,10 @@
 //! reserve: when an allocation fails, the reserve is given up for it, and the next statement of the call raises the error
 //! that the server would have raised.
 
-#![allow(unsafe_code, reason = "an allocator")]
+#![allow(unsafe_code, reason = "an allocator, and contexts of memory")]
 
 use crate::error::raise;
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
@@ -109,6 +109,27 @@ pub fn must_not_be_short() {
     if IS_SHORT.load(SeqCst) {
         IS_SHORT.store(false, SeqCst);
         out_of_memory(RESERVE.size())
+    }
+}
+
+/// Runs `work` and gives back what the server has allocated for it: one item of many takes nothing from the next. What it
+/// returns must be Rust's own.
+pub fn given_back<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: the context is a child of the present one, which goes with that one after an error, and nothing of it is kept.
+    unsafe {
+        let outer = pg_sys::CurrentMemoryContext;
+        let own = pg_sys::AllocSetContextCreateExtended(
+            outer,
+            c"agentq one item".as_ptr(),
+            pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        );
+        pg_sys::MemoryContextSwitchTo(own);
+        let result = work();
+        pg_sys::MemoryContextSwitchTo(outer);
+        pg_sys::MemoryContextDelete(own);
+        result
     }
 }
 

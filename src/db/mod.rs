@@ -11,6 +11,7 @@ mod settings;
 mod statement;
 mod strangers;
 mod time_limit;
+mod walk;
 
 pub use parts::{Caught, attempt, caught, leaving_what_changed, nothing_if_changed, worth_keeping};
 pub use rights::{act_as, answer_as_owner, is_acting, session_user};
@@ -20,6 +21,7 @@ pub use statement::Statement;
 pub(crate) use statement::statements;
 pub use strangers::{Patience, PutOff};
 pub use time_limit::attempt_within;
+pub use walk::Budget;
 
 use crate::json::Jsonb;
 use crate::memory;

@@ -35,12 +35,26 @@ thread_local! {
 
 /// Runs a statement on a fresh snapshot. Connected only.
 pub fn run(statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
+    planned(statement, args, execute)
+}
+
+/// Opens a cursor for a statement on a fresh snapshot. Connected only.
+pub fn open(statement: &Statement, args: &[DatumWithOid<'_>]) -> (pg_sys::Portal, Rc<Plan>) {
+    planned(statement, args, |plan, args| (open_cursor(plan, args), Rc::clone(plan)))
+}
+
+/// Begins a statement, with a plan that was made with our settings.
+fn planned<R>(
+    statement: &Statement,
+    args: &[DatumWithOid<'_>],
+    begin: impl FnOnce(&Rc<Plan>, &[DatumWithOid<'_>]) -> R,
+) -> R {
     assert_eq!(args.len(), statement.types().len(), "arguments of {}", statement.name);
     let plan = Plan::of(statement);
     let rows = if plan.is_current() || !statement.pinned {
-        execute(&plan, args)
+        begin(&plan, args)
     } else {
-        let rows = with_settings(&PLANNED_WITH, || execute(&plan, args));
+        let rows = with_settings(&PLANNED_WITH, || begin(&plan, args));
         plan.generation.set(plan.made());
         rows
     };
@@ -105,13 +119,26 @@ impl Drop for Plan {
     }
 }
 
-fn execute(plan: &Rc<Plan>, args: &[DatumWithOid<'_>]) -> Rows {
+/// Values, and which of them are NULL, as the server takes them.
+fn values(args: &[DatumWithOid<'_>]) -> (Vec<pg_sys::Datum>, Vec<core::ffi::c_char>) {
     const NULL: core::ffi::c_char = b'n' as core::ffi::c_char;
     const VALUE: core::ffi::c_char = b' ' as core::ffi::c_char;
-    let (mut values, mut nulls): (Vec<pg_sys::Datum>, Vec<core::ffi::c_char>) = args
-        .iter()
+    args.iter()
         .map(|arg| arg.datum().map_or((pg_sys::Datum::from(0), NULL), |datum| (datum.sans_lifetime(), VALUE)))
-        .unzip();
+        .unzip()
+}
+
+fn open_cursor(plan: &Rc<Plan>, args: &[DatumWithOid<'_>]) -> pg_sys::Portal {
+    let (mut values, nulls) = values(args);
+    // SAFETY: connected; values and nulls are as many as the plan's parameters, and the server copies them.
+    let portal =
+        unsafe { pg_sys::SPI_cursor_open(std::ptr::null(), plan.plan, values.as_mut_ptr(), nulls.as_ptr(), false) };
+    assert!(!portal.is_null(), "cannot open a cursor for {}", plan.name);
+    portal
+}
+
+fn execute(plan: &Rc<Plan>, args: &[DatumWithOid<'_>]) -> Rows {
+    let (mut values, mut nulls) = values(args);
     // SAFETY: connected; values and nulls are as many as the plan's parameters, which `run` checked.
     unsafe {
         pg_sys::SPI_tuptable = std::ptr::null_mut();

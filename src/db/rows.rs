@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use pgrx::{FromDatum, IntoDatum, pg_sys};
 use std::ffi::CString;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// The rows of a statement, standing on the first.
@@ -96,6 +97,15 @@ impl Rows {
             let datum = pg_sys::SPI_getbinval(tuple, descriptor, number, &mut is_null);
             T::from_polymorphic_datum(datum, is_null, oid)
         }
+    }
+
+    /// Calls `each` with every row in turn, until it has had enough.
+    pub fn try_each(mut self, mut each: impl FnMut(&Self) -> ControlFlow<()>) -> ControlFlow<()> {
+        while self.current < self.len {
+            each(&self)?;
+            self.current += 1;
+        }
+        ControlFlow::Continue(())
     }
 
     /// Calls `each` with every row in turn.

@@ -4,12 +4,13 @@
 //! has passed is complete: an event never appears behind a reader.
 
 use crate::base::clock::Micros;
-use crate::db::{Db, statements};
+use crate::db::{Budget, Db, statements};
 use crate::json::Jsonb;
 use agentq_core::context::Context;
 use agentq_core::reader::Reader;
 use pgrx::Uuid;
 use pgrx::prelude::*;
+use std::ops::ControlFlow;
 
 statements!("log.sql": pub LAST_SEQ, LOG_READ);
 
@@ -58,8 +59,8 @@ pub struct Page {
     pub more: bool,
 }
 
-/// The next events after a place, at most `limit`. Passes over events whose partition has been dropped, but looks at a
-/// bounded number of rows in one call.
+/// The next events after a place, at most `limit`, and no more than a turn may read at once. Passes over events whose partition
+/// has been dropped, but looks at a bounded number of rows in one call.
 pub fn read(db: &Db, after_seq: i64, limit: i64) -> Page {
     let page = look(db, after_seq, limit, limit);
     if page.entries.is_empty() && page.more {
@@ -70,15 +71,18 @@ pub fn read(db: &Db, after_seq: i64, limit: i64) -> Page {
 
 /// Looks at the next `rows` rows of the log, for at most `limit` events.
 fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
-    let found = db.run(&LOG_READ, &[after.into(), rows.into()]);
-    let mut page = Page { entries: Vec::new(), passed: after, more: found.len() as i64 >= rows };
-    found.each(|row| {
-        if page.entries.len() as i64 >= limit {
+    let mut page = Page { entries: Vec::new(), passed: after, more: false };
+    let (mut looked_at, mut budget) = (0, Budget::of_a_turn());
+    db.walk(&LOG_READ, &[after.into(), rows.into()], |row| {
+        if page.entries.len() as i64 >= limit || budget.is_spent() {
             page.more = true;
-            return;
+            return ControlFlow::Break(());
         }
+        looked_at += 1;
         page.passed = row.must("seq");
-        let Some(event_kind) = row.get("event_kind") else { return };
+        let Some(event_kind) = row.get("event_kind") else { return ControlFlow::Continue(()) };
+        let payload = row.must::<Jsonb>("payload").copied();
+        let _ = budget.take(payload.size() + size_of::<Entry>());
         page.entries.push(Entry {
             seq: page.passed,
             event_id: row.must("event_id"),
@@ -88,12 +92,14 @@ fn look(db: &Db, after: i64, limit: i64, rows: i64) -> Page {
             subject: row.must("subject"),
             source: row.get("source"),
             tags: row.get("tags").unwrap_or_default(),
-            payload: row.must("payload"),
+            payload,
             mission_id: row.get("mission_id"),
             correlation_id: row.get("correlation_id"),
             trace_id: row.get("trace_id"),
             is_callers: row.get::<String>("origin").is_some_and(|origin| origin == "caller"),
         });
+        ControlFlow::Continue(())
     });
+    page.more |= looked_at >= rows;
     page
 }

@@ -15,7 +15,7 @@ use super::log::LAST_SEQ;
 use super::origin::{self, origin};
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::{Settings, is_schema_previous};
-use crate::db::{self, Db, Rows, statements};
+use crate::db::{self, Budget, Db, Rows, statements};
 use crate::room::Outcome;
 use crate::server;
 use agentq_core::chain::{self, Body, Chain, End, Hash, Head};
@@ -28,7 +28,7 @@ statements!("seal.sql": SEAL_LOCK, SEAL_ANY, SEAL_BEGIN, SEAL_SNAPSHOT, SEAL_WRI
 
 /// Where listeners hear of events.
 const CHANNEL: &str = "agentq_event";
-/// One turn seals at most this many events.
+/// One turn seals at most this many events, and no more than it may read at once.
 pub const AT_MOST: i64 = 2_000;
 /// Places in one part of the log.
 pub const PART: i64 = 1_000_000;
@@ -118,18 +118,19 @@ pub fn seal(db: &Db, at_most: i64) -> Option<Sealed> {
     } else {
         fresh = false;
     }
-    let mut found = state.next(db, at_most);
+    let mut budget = Budget::of_a_turn();
+    let mut found = state.next(db, at_most, &mut budget);
     let moved = found.is_empty() && !fresh;
     if moved {
         // The last turn had just reached its end. This one looks for what has come since.
         state.finish(db);
         state.begin(now);
         fresh = true;
-        found = state.next(db, at_most);
+        found = state.next(db, at_most, &mut budget);
     }
     let count = found.len() as i64;
     place(db, &mut state, &found);
-    let is_full = count >= at_most;
+    let is_full = count >= at_most || budget.is_spent();
     // What a former turn had begun says nothing of what was committed since.
     let sealed = Sealed { count, more: is_full || !fresh, moved, fresh };
     let now = clock::real_now();
@@ -217,16 +218,21 @@ impl State {
     }
 
     /// The next events without a place, in the order in which they get it.
-    fn next(&self, db: &Db, at_most: i64) -> Vec<Unsealed> {
+    fn next(&self, db: &Db, at_most: i64, budget: &mut Budget) -> Vec<Unsealed> {
         let target = self.target.as_deref().unwrap_or_default();
         let mut found = Vec::new();
-        let read = |from: &str, to: &str, seen: &str, foreign: &str, found: &mut Vec<Unsealed>| {
+        let mut read = |from: &str, to: &str, seen: &str, foreign: &str, found: &mut Vec<Unsealed>| {
             let left = at_most - found.len() as i64;
-            if left > 0 {
+            if left > 0 && !budget.is_spent() {
                 let (at_xid, at_event) = (self.at_xid.as_str(), self.at_event);
                 let args =
                     [from.into(), to.into(), at_xid.into(), at_event.into(), seen.into(), foreign.into(), left.into()];
-                db.run(&SEAL_NEXT, &args).each(|row| found.push(Unsealed::read(row)));
+                db.walk(&SEAL_NEXT, &args, |row| {
+                    let event = Unsealed::read(row);
+                    let size = event.size();
+                    found.push(event);
+                    budget.take(size)
+                });
             }
         };
         if self.adopting {
@@ -278,6 +284,12 @@ impl Unsealed {
             head: head(event_id, event_at, row.must("purpose")),
             body: body(row),
         }
+    }
+
+    /// About how many bytes it takes.
+    fn size(&self) -> usize {
+        let tags: usize = self.body.tags.iter().map(String::len).sum();
+        size_of::<Unsealed>() + self.body.payload.len() + self.body.subject.len() + tags
     }
 }
 

@@ -15,6 +15,7 @@ use agentq_core::chain::{self, Chain, End, Fault, Link};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
+use std::ops::ControlFlow;
 
 statements!("verify.sql": VERIFY_PAGE, VERIFY_BEFORE, VERIFY_FIND, VERIFY_BEYOND, VERIFY_STRAY);
 
@@ -116,7 +117,8 @@ fn end_before(db: &Db, chain: Chain, stand: &Stand, from: Option<i64>) -> End {
 
 fn page(db: &Db, after: i64, to: i64) -> Vec<LogRow> {
     let mut rows = Vec::new();
-    db.run(&VERIFY_PAGE, &[after.into(), to.into(), PAGE.into()]).each(|row| {
+    // Of an event only its digest is kept.
+    db.walk(&VERIFY_PAGE, &[after.into(), to.into(), PAGE.into()], |row| {
         let (event_id, event_at): (Uuid, TimestampWithTimeZone) = (row.must("event_id"), row.must("event_at"));
         let head = head(event_id, event_at, row.must("purpose"));
         let hash = |column| row.get::<String>(column).and_then(|text| unhex(&text)).unwrap_or_default();
@@ -133,6 +135,7 @@ fn page(db: &Db, after: i64, to: i64) -> Vec<LogRow> {
             event_id,
             event_at: event_at.into_inner(),
         });
+        ControlFlow::Continue(())
     });
     rows
 }

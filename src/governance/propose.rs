@@ -6,11 +6,14 @@ use super::reactions::{Failed, pass_on};
 use super::settings::REACTION_BATCH;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
-use crate::db::{self, Db, Rows, statements};
+use crate::db::{self, Budget, Db, Rows, statements};
 use crate::error::OrRaise;
+use crate::json::Jsonb;
+use crate::memory;
 use crate::room::Outcome;
 use agentq_core::context::Context;
 use agentq_core::input::OWN_KEYS;
+use agentq_core::jsonb::Item;
 use agentq_core::proposal;
 use agentq_core::reader::Member;
 use pgrx::Uuid;
@@ -33,7 +36,8 @@ struct Queued {
     id: Uuid,
     event_id: Uuid,
     pattern: String,
-    payload: Value,
+    /// Its template, and its event.
+    payload: Jsonb,
     dedupe_key: Option<String>,
     depth: i32,
     matrix_version: i32,
@@ -45,7 +49,7 @@ impl Queued {
             id: row.must("reaction_id"),
             event_id: row.must("event_id"),
             pattern: row.must("pattern"),
-            payload: row.must::<pgrx::JsonB>("payload").0,
+            payload: row.must::<Jsonb>("payload").copied(),
             dedupe_key: row.get("dedupe_key"),
             depth: row.must("depth"),
             matrix_version: row.must("matrix_version"),
@@ -56,7 +60,11 @@ impl Queued {
 impl Queued {
     /// The trace and the correlation of its event.
     fn context(&self) -> Context {
-        let text = |key: &str| self.payload["event"][key].as_str().map(str::to_owned);
+        let event = self.payload.member("event");
+        let text = |key: &str| match event?.container().get(key)? {
+            Item::Text(text) => std::str::from_utf8(text).ok().map(str::to_owned),
+            _ => None,
+        };
         Context { trace_id: text("trace_id"), correlation_id: text("correlation_id"), ..Context::default() }
     }
 }
@@ -81,12 +89,19 @@ pub fn propose(now: Micros) -> Proposed {
     db::connect(|db| {
         let mut queued = Vec::new();
         let left: Vec<Uuid> = db::PutOff::current(&LEFT).into_iter().map(Uuid::from_bytes).collect();
-        db.run(&REACTIONS_QUEUED, &[batch.into(), left.into()]).each(|row| queued.push(Queued::from_row(row)));
+        let mut budget = Budget::of_a_turn();
+        db.walk(&REACTIONS_QUEUED, &[batch.into(), left.into()], |row| {
+            let reaction = Queued::from_row(row);
+            let size = reaction.payload.size();
+            queued.push(reaction);
+            budget.take(size)
+        });
         // Somebody who proposes in a long transaction must not keep the engine from its other chores, nor others from theirs.
         let patience = db::Patience::of_a_turn();
-        let made: Vec<bool> = queued.iter().filter_map(|reaction| settle(db, reaction, &patience, now)).collect();
+        let settle = |reaction| memory::given_back(|| settle(db, reaction, &patience, now));
+        let made: Vec<bool> = queued.iter().filter_map(settle).collect();
         let (processed, created) = (made.len() as i64, made.iter().filter(|passed| **passed).count() as i64);
-        Proposed { processed, created, more: queued.len() as i64 == batch }
+        Proposed { processed, created, more: queued.len() as i64 == batch || budget.is_spent() }
     })
 }
 
@@ -94,7 +109,8 @@ pub fn propose(now: Micros) -> Proposed {
 /// the way, and it is tried again later.
 fn settle(db: &Db, reaction: &Queued, patience: &db::Patience, now: Micros) -> Option<bool> {
     let made = patience.attempt(|| {
-        let template = reaction.payload.get("template").cloned().unwrap_or(Value::Null);
+        let template = reaction.payload.member("template");
+        let template = template.map_or(Ok(Value::Null), |template| template.parse("the template")).or_raise();
         let risk = proposal::risk(&template, Member::ABSENT).or_raise();
         let event_id = reaction.event_id.to_string();
         let key =

@@ -21,6 +21,7 @@ use crate::events::log::{self, Entry};
 use crate::events::seal;
 use crate::flow::missions;
 use crate::json::Jsonb;
+use crate::memory;
 use crate::queue::storage::marks::wake_all_at_commit;
 use crate::room::Outcome;
 use agentq_core::context::Context;
@@ -87,7 +88,7 @@ pub fn react(now: Micros) -> Reacted {
                 continue;
             }
             for pattern in matrix.fitting(&entry.event_kind, &entry.tags, entry.source.as_deref()) {
-                reading.weigh(entry, pattern);
+                memory::given_back(|| reading.weigh(entry, pattern));
             }
             if reading.took >= Duration::from_millis(TURN_MS) && done < entries.len() {
                 (passed, more) = (entry.seq, true);

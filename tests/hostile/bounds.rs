@@ -87,11 +87,11 @@ fn stored(s: &mut Session, letters: usize) -> String {
 }
 
 /// Calls a function in a transaction that is rolled back, and then asks something.
-fn try_it(s: &mut Session, function: &Function, arguments: &str, ask: &str) -> Result<i64, DbError> {
+fn try_it(s: &mut Session, function: &Function, arguments: &str, ask: &str) -> Result<i64, Box<DbError>> {
     let call = format!("SELECT count(*) FROM {}({arguments}) f", function.qualified());
     let result = s.0.simple_query(&format!("BEGIN; {call}; {ask}"));
     let result = result.map_err(|error| match error.as_db_error() {
-        Some(error) => error.clone(),
+        Some(error) => Box::new(error.clone()),
         None => panic!("the session has ended: {error}\n{call}"),
     });
     s.run("ROLLBACK");

@@ -7,10 +7,11 @@ use super::starters::{self, Slot};
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::ids::parse_id;
-use crate::db::{self, Db, statements};
+use crate::db::{self, Budget, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::events;
 use crate::json::Jsonb;
+use crate::memory;
 use crate::queue::intake::batch;
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::marks::wake_all_at_commit;
@@ -18,7 +19,7 @@ use agentq_core::input;
 use agentq_core::schedule::{Missed, Rule};
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 statements!("schedules.sql": SCHEDULE_SET, SCHEDULE_PAUSE, SCHEDULE_REMOVE, SCHEDULE_RULE, SCHEDULES_DUE, SCHEDULE_FIRED, SCHEDULE_NEXT, IS_UNFINISHED);
 
@@ -148,7 +149,7 @@ struct Due {
     name: String,
     cron: String,
     timezone: String,
-    job: Value,
+    job: Jsonb,
     missed: String,
     overlap: bool,
     next_fire_at: Micros,
@@ -159,20 +160,24 @@ struct Due {
 pub fn fire_due(now: Micros) -> (i64, Option<Micros>) {
     db::connect(|db| {
         let mut due = Vec::new();
-        db.run(&SCHEDULES_DUE, &[timestamp(now).into(), db::PutOff::current(&LEFT).into()]).each(|row| {
+        let mut budget = Budget::of_a_turn();
+        db.walk(&SCHEDULES_DUE, &[timestamp(now).into(), db::PutOff::current(&LEFT).into()], |row| {
+            let job = row.must::<Jsonb>("job").copied();
             due.push(Due {
                 name: row.must("schedule"),
                 cron: row.must("cron"),
                 timezone: row.must("timezone"),
-                job: row.must::<pgrx::JsonB>("job").0,
+                job,
                 missed: row.must("missed"),
                 overlap: row.must("overlap"),
                 next_fire_at: row.must::<TimestampWithTimeZone>("next_fire_at").into_inner(),
                 last_job_id: row.get("last_job_id"),
             });
+            budget.take(job.size())
         });
         let patience = db::Patience::of_a_turn();
-        let fired = due.iter().map(|schedule| fire_or_report(db, schedule, now, &patience)).sum();
+        let fire = |schedule| memory::given_back(|| fire_or_report(db, schedule, now, &patience));
+        let fired = due.iter().map(fire).sum();
         let next = db.run(&SCHEDULE_NEXT, &[]).maybe_only::<TimestampWithTimeZone>().map(|at| at.into_inner());
         (fired, next)
     })
@@ -221,8 +226,8 @@ fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
     let firing = rule.due(schedule.next_fire_at, now, missed, SLOTS_AT_ONCE);
     let mut last_job = schedule.last_job_id;
     let (mut fired, mut skipped) = (0, 0);
-    let document = Jsonb::from_value(schedule.job.clone());
-    let at = document.reader("the schedule").or_raise();
+    let at = schedule.job.reader("the schedule").or_raise();
+    let given = schedule.job.parse("the schedule").or_raise();
     let starter = starters::of(&at).or_raise();
     let is_open = |id: Uuid| match &starter {
         Some(starter) => (starter.is_open)(db, id),
@@ -240,7 +245,7 @@ fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
             fired += 1;
             continue;
         }
-        let mut job = schedule.job.clone();
+        let mut job = given.clone();
         job["scheduled_at"] = json!(timestamp(*slot));
         if job["source_ref"].is_null() {
             job["source_ref"] = json!(format!("schedule:{}", schedule.name));

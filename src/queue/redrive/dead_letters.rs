@@ -5,7 +5,7 @@ use crate::base::actor::actor;
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, moment_before, timestamp};
 use crate::base::ids::{self, new_ids};
-use crate::db::{self, Db, statements};
+use crate::db::{self, Budget, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
@@ -159,7 +159,7 @@ impl Letter {
             id: row.must("dead_letter_id"),
             job_id: row.must("job_id"),
             redriven_as: row.get("redriven_as"),
-            job: row.must("job"),
+            job: row.must::<Jsonb>("job").copied(),
             replay_count: row.must("replay_count"),
             unsafe_steps: row.must("unsafe_steps"),
             made_at: row.get::<TimestampWithTimeZone>("made_at").map(TimestampWithTimeZone::into_inner),
@@ -232,9 +232,15 @@ fn one(db: &Db, rules: &Rulebook, letter: Uuid, options: &Options, now: Micros) 
 
 fn many(db: &Db, rules: &Rulebook, filter: Jsonb, options: &Options, now: Micros) -> Jsonb {
     let mut letters = Vec::new();
-    db.run(&LETTERS, &[filter.into(), (options.limit + 1).into(), options.again.into()])
-        .each(|row| letters.push(Letter::from_row(row)));
-    let more = letters.len() as i64 > options.limit;
+    let mut budget = Budget::of_a_turn();
+    db.walk(&LETTERS, &[filter.into(), (options.limit + 1).into(), options.again.into()], |row| {
+        let letter = Letter::from_row(row);
+        let size = letter.job.size();
+        letters.push(letter);
+        budget.take(size)
+    });
+    // What was read last but not redriven is found again.
+    let more = letters.len() as i64 > options.limit || budget.is_spent();
     letters.truncate(options.limit as usize);
     let at = |number: usize| Some(now + (number as f64 / options.per_second? * 1e6) as i64);
     let jobs = letters.iter().zip(new_ids()).enumerate();
