@@ -5,6 +5,7 @@
 
 use super::settings::Settings;
 use super::text::shorten;
+use super::texts::Texts;
 use crate::error::{OrRaise, raise};
 use crate::json::Jsonb;
 use agentq_core::bounds::{self, Bound, LEAST_SETTING};
@@ -59,10 +60,9 @@ impl Bounded for Jsonb {
     }
 }
 
-impl Bounded for Vec<Option<String>> {
+impl Bounded for Texts {
     fn within(self, argument: &str, bound: &'static Bound) -> Self {
-        let bytes = self.iter().flatten().map(String::len).sum();
-        check_list(argument, self.len(), bytes, bound).or_raise();
+        check_list(argument, self.len(), self.size(), bound).or_raise();
         self
     }
 }

@@ -10,6 +10,7 @@ pub mod roles;
 pub mod settings;
 pub mod signal;
 pub mod text;
+pub mod texts;
 pub mod version;
 
 use crate::room::Room;

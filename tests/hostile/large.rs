@@ -7,6 +7,7 @@ use crate::world::World;
 use agentq_tests::dice::Dice;
 use agentq_tests::process::{height_of_kb, memory_of_kb};
 use agentq_tests::{Session, as_server_user, database};
+use std::collections::BTreeMap;
 
 /// By how much a session may have grown when it has refused what is large, in kB.
 const KEPT_KB: i64 = 64 * 1024;
@@ -218,26 +219,44 @@ fn no_argument_takes_more_than_a_few_times_its_size() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Texts and lists of texts: longer than any bound, and many.
+const LONG: [(&str, &str, &str); 3] = [
+    ("long", "repeat('x', 30000000)", "ARRAY[repeat('x', 30000000)]"),
+    ("lines", "repeat(E'x\\n', 1000000)", "array_fill('x'::text, ARRAY[1000000])"),
+    ("fitting", "repeat('x', 60000)", "(SELECT array_agg('alias ' || i) FROM generate_series(1, 900) i)"),
+];
+
 /// Where memory is short, a call fails, and the server lives on.
 #[test]
 fn no_argument_ends_the_server_where_memory_is_short() {
     let db = database();
     let mut s = db.session();
     let world = World::new(&mut s);
-    s.run("CREATE TABLE hostile.twisted (name text, j jsonb)");
+    s.run("CREATE TABLE hostile.twisted (name text, j jsonb, t text, l text[])");
     for (name, value) in TWISTED {
-        s.run(&format!("INSERT INTO hostile.twisted SELECT '{name}', {value}"));
+        s.run(&format!("INSERT INTO hostile.twisted (name, j) SELECT '{name}', {value}"));
     }
-    s.run("INSERT INTO hostile.twisted SELECT 'fitting', (SELECT jsonb_build_object('title', 't', 'steps', jsonb_agg(jsonb_build_object('name', 's' || i, 'kind', 'k', 'params', jsonb_build_object('n', repeat('x', 200))))) FROM generate_series(1, 900) i)");
-    let names: Vec<&str> = TWISTED.iter().map(|(name, _)| *name).chain(["fitting"]).collect();
+    s.run("INSERT INTO hostile.twisted (name, j) SELECT 'fitting', (SELECT jsonb_build_object('title', 't', 'steps', jsonb_agg(jsonb_build_object('name', 's' || i, 'kind', 'k', 'params', jsonb_build_object('n', repeat('x', 200))))) FROM generate_series(1, 900) i)");
+    for (name, text, list) in LONG {
+        s.run(&format!("INSERT INTO hostile.twisted (name, t, l) VALUES ('{name}', {text}, {list})"));
+    }
+    let documents: Vec<&str> = TWISTED.iter().map(|(name, _)| *name).chain(["fitting"]).collect();
+    let texts = LONG.map(|(name, ..)| name);
     let (lexicon, mut dice) = (Lexicon::default(), Dice::new(11));
-    let (mut short, mut tried) = (0, 0);
+    let (mut short, mut tried) = (BTreeMap::new(), 0);
     for function in catalog::functions(&mut s).iter().filter(|function| function.is_public && !function.is_trigger) {
-        for (place, _) in function.arguments.iter().enumerate().filter(|(_, argument)| argument.kind == "jsonb") {
-            for name in &names {
+        for (place, argument) in function.arguments.iter().enumerate() {
+            let (column, names) = match argument.kind.as_str() {
+                "jsonb" => ("j", documents.as_slice()),
+                "text" => ("t", texts.as_slice()),
+                "text[]" => ("l", texts.as_slice()),
+                _ => continue,
+            };
+            for name in names {
                 tried += 1;
                 let mut maker = Maker { world: &world, lexicon: &lexicon, dice: &mut dice };
-                let value = format!("(SELECT j FROM hostile.twisted WHERE name = '{name}')");
+                let value =
+                    format!("(SELECT {column} FROM hostile.twisted WHERE name = '{name}' AND {column} IS NOT NULL)");
                 let arguments = maker.sensible_but(function, place, &value);
                 let mut own = db.session();
                 own.run("SET statement_timeout = '60s'");
@@ -251,12 +270,13 @@ fn no_argument_ends_the_server_where_memory_is_short() {
                     let error = error
                         .as_db_error()
                         .unwrap_or_else(|| panic!("the server has ended: {error}\n{call}, with {room} MB"));
-                    short += i32::from(error.code().code() == "53200");
+                    *short.entry(column).or_insert(0) += i32::from(error.code().code() == "53200");
                 }
             }
         }
     }
-    assert!(tried > 200 && short > 20, "{short} of {tried} had too little");
+    let enough = ["j", "t"].iter().all(|column| short.get(column).is_some_and(|short| *short > 20));
+    assert!(tried > 600 && enough, "{short:?} of {tried} had too little");
     judge::assert_calm(db.cluster);
 }
 

@@ -2,6 +2,7 @@
 
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, timestamp};
+use crate::base::texts::Texts;
 use crate::db::{self, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
@@ -36,13 +37,13 @@ fn fn_error_class_set(
     p_error_class: Option<&str>,
     p_retryable: Option<bool>,
     p_description: default!(Option<&str>, "NULL"),
-    p_aliases: default!(Option<Vec<Option<String>>>, "NULL"),
+    p_aliases: default!(Option<Texts>, "NULL"),
 ) -> Jsonb {
     bounded!(fn_error_class_set: p_error_class, p_description, p_aliases);
     let name = input::name("p_error_class", required("p_error_class", p_error_class), input::LONGEST_NAME).or_raise();
     let retryable = required("p_retryable", p_retryable);
     let aliases = p_aliases.map(|all| {
-        let mut all: Vec<String> = all.into_iter().flatten().map(|alias| normal(&alias)).collect();
+        let mut all: Vec<String> = all.texts().map(normal).collect();
         all.sort();
         all.dedup();
         all
