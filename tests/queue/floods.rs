@@ -80,6 +80,48 @@ fn lanes_that_only_wait_leave_room_for_limits() {
 }
 
 #[test]
+fn keys_that_a_worker_makes_up_and_closes_leave_room_for_others() {
+    let cluster = Cluster::start("floods_reports", &Options::default());
+    cluster.make_template();
+    let db = cluster.database();
+    let mut s = db.session();
+    for (key, limit) in [
+        ("tenant:*", "{}"),
+        ("team:*", "{}"),
+        ("site:*", "{}"),
+        ("provider:*", r#"{"rate": 100, "burst": 100}"#),
+        ("one", "{}"),
+    ] {
+        s.call(&format!("fn_limit_set('{key}', '{limit}')"));
+    }
+    let tomorrow = "agentq.fn_clock_now() + interval '1 day'";
+    let mut report = |pattern: &str| {
+        let codes = format!(
+            "SELECT agentq.fn_limit_report('{pattern}' || n, {tomorrow})->>'code' AS code FROM generate_series(1, 5000) n"
+        );
+        s.run(&format!("CREATE TEMPORARY TABLE told AS {codes}"));
+        let heeded = s.count("told WHERE code = 'reported'");
+        s.run("DROP TABLE told");
+        heeded
+    };
+    let of_one = report("tenant:");
+    assert!((500..1_000).contains(&of_one), "{of_one}");
+    assert_eq!([report("team:"), report("site:")], [of_one, 0]);
+    // What is refused says so, and what to do.
+    let refused = s.call(&format!("fn_limit_report('tenant:5000', {tomorrow})"));
+    assert_eq!((&refused["code"], &refused["closed_until"]), (&json!("not_heeded"), &json!(null)), "{refused}");
+    assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("rule of its own")), "{refused}");
+    // A key that is closed stays so, and can be opened; one with a rule of its own can always be closed.
+    assert_eq!(s.call("fn_limit_gauge('tenant:1')")["open"], json!(false));
+    expect(&mut s, "reported", "fn_limit_report('tenant:1', agentq.fn_clock_now())");
+    let own = s.call(&format!("fn_limit_report('one', {tomorrow})"));
+    assert_eq!(own["code"], "reported", "{own}");
+    // Rates of the same database count on.
+    flood(&mut s, "r", 500, "jsonb_build_object('limit_keys', jsonb_build_array('provider:' || n))");
+    assert_eq!(s.call("fn_job_claim_batch('bob', 1000, 'r')")["count"], json!(500));
+}
+
+#[test]
 fn one_database_leaves_room_for_another() {
     let cluster = Cluster::start("floods_databases", &Options::default());
     cluster.make_template();

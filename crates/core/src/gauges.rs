@@ -77,6 +77,24 @@ impl<const N: usize> Gauges<N> {
         Some(&mut self.gauges[place])
     }
 
+    /// Whether what the other side said of a key may close it. A pattern is about any number of keys, and who reports makes them
+    /// up: those of one pattern may close a quarter of the places of their database, and those of all patterns half. A key that is
+    /// closed already, or that has a rule of its own, may always be.
+    pub fn may_close(&self, counter: CounterKey<'_>, pattern: Option<&str>, now: Micros) -> bool {
+        let Some(start) = pattern else { return true };
+        if self.find(counter).is_some_and(|place| self.gauges[place].is_closed(now)) {
+            return true;
+        }
+        let (mut closed, mut of_pattern, share) = (0, 0, self.shares.of(counter.database, N));
+        for place in (0..N).filter(|place| self.databases[*place] == counter.database) {
+            if self.gauges[place].is_closed(now) {
+                closed += 1;
+                of_pattern += usize::from(self.names[place].as_str().starts_with(start));
+            }
+        }
+        closed < share / 2 && of_pattern < share / 4
+    }
+
     /// The gauges of a database that have changed since this was last asked.
     pub fn take_changed(&mut self, database: u32) -> Vec<(String, Gauge)> {
         let mut found = Vec::new();
@@ -153,6 +171,24 @@ mod tests {
         gauges.clear(1);
         gauges.clear(2);
         assert!(gauges.is_empty());
+    }
+
+    #[test]
+    fn the_keys_of_one_pattern_close_a_quarter_and_those_of_all_half() {
+        let mut gauges = Gauges::<1024>::default();
+        let mut close = |pattern: &str, count: i32| {
+            let fits = |number: &i32| {
+                let key = format!("{pattern}{number}");
+                let may = gauges.may_close(counter(&key), Some(pattern), NOW);
+                may && gauges.change(counter(&key), NOW).map(|gauge| gauge.close(NOW + 5, NOW)).is_some()
+            };
+            (0..count).filter(fits).count()
+        };
+        assert_eq!([close("a:", 1_000), close("b:", 1_000), close("c:", 1_000)], [192, 192, 0]);
+        // Those that are closed may be closed for longer, or opened.
+        assert_eq!(close("a:", 10), 10);
+        assert!(gauges.may_close(counter("c:1"), None, NOW) && !gauges.may_close(counter("c:1"), Some("c:"), NOW));
+        assert!(gauges.may_close(counter("c:1"), Some("c:"), NOW + 5));
     }
 
     #[test]

@@ -125,6 +125,14 @@ impl Rules {
             .or_else(|| self.patterns.iter().find(|(start, _)| key.starts_with(start.as_str())).map(|(_, rule)| rule))
     }
 
+    /// What the keys of the pattern begin with whose rule holds for this one. None: it has a rule of its own, or none.
+    pub fn pattern_of(&self, key: &str) -> Option<&str> {
+        if self.exact.contains_key(key) {
+            return None;
+        }
+        self.patterns.iter().map(|(start, _)| start.as_str()).find(|start| key.starts_with(start))
+    }
+
     /// Slots for jobs with this key; None: any number.
     pub fn slots(&self, key: &str) -> Option<u32> {
         self.of(key)?.slots()

@@ -156,6 +156,11 @@ impl Gauge {
         self.idle_at = self.idle_at.max(self.closed_until);
     }
 
+    /// Whether the other side lets nobody through.
+    pub fn is_closed(&self, now: Micros) -> bool {
+        self.closed_until > now
+    }
+
     /// Lets jobs look again: the rule has changed.
     pub fn look_again(&mut self) {
         self.opens_at = 0;

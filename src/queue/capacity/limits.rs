@@ -312,7 +312,7 @@ fn fn_limit_report(
     };
     let told = if count_first() {
         // At once, and for all: it is true whatever becomes of this transaction.
-        gauges::change(key, now, report)
+        gauges::report(key, rules.limits.pattern_of(key), now, report)
     } else {
         // The lock keeps claims from counting what is about to change.
         db::connect(|db| db.run(&RULES_LOCK, &[]).len());
@@ -331,7 +331,7 @@ fn fn_limit_report(
         answer["hint"] = json!(if told {
             "What remains is of use for a key with a rate only: set one with agentq.fn_limit_set, or give p_retry_at."
         } else {
-            "More keys have a rate in use than the server can count."
+            "More keys are closed, or have a rate in use, than the server counts at once; those of one pattern close a quarter of them at most. A key with a rule of its own always closes: agentq.fn_limit_set."
         });
     }
     Jsonb::from_value(answer)

@@ -82,9 +82,11 @@ pub fn get(key: &str) -> Option<Gauge> {
     if gauges.is_empty() { None } else { gauges.get(counter(key)) }
 }
 
-/// Changes the gauge of a key. False: there is no room for it.
-pub fn change(key: &str, now: Micros, change: impl FnOnce(&mut Gauge)) -> bool {
-    GAUGES.exclusive().change(counter(key), now).map(change).is_some()
+/// Notes what the other side said of a key. `pattern`: what the keys begin with that have their rule in common with this one.
+/// False: there is no room for it, or none for more keys that are closed.
+pub fn report(key: &str, pattern: Option<&str>, now: Micros, change: impl FnOnce(&mut Gauge)) -> bool {
+    let mut gauges = GAUGES.exclusive();
+    gauges.may_close(counter(key), pattern, now) && gauges.change(counter(key), now).map(change).is_some()
 }
 
 /// Takes in what was written down before the server started, where nothing is known yet.
