@@ -6,9 +6,10 @@
 use super::settings::Settings;
 use super::text::shorten;
 use super::texts::Texts;
-use crate::error::{OrRaise, raise};
+use crate::error::{OrRaise, raise, required};
 use crate::json::Jsonb;
 use agentq_core::bounds::{self, Bound, LEAST_SETTING};
+use agentq_core::error::shown;
 use agentq_core::jsonb::Item;
 use agentq_core::{Refusal, payload};
 use pgrx::prelude::*;
@@ -74,8 +75,7 @@ fn refuse_text(argument: &str, text: &str, most: usize) -> ! {
     } else {
         "Put what it does into a function, and call that."
     };
-    let shown = agentq_core::error::shown(text);
-    let message = format!("{argument} is {} bytes long, more than the {most} allowed: \"{shown}\"", text.len());
+    let message = format!("{argument} is {} bytes long, more than the {most} allowed: \"{}\"", text.len(), shown(text));
     raise(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message, hint)
 }
 
@@ -143,22 +143,23 @@ fn check_list(argument: &str, found: usize, size: usize, bound: &Bound) -> Resul
 #[pg_extern(schema = "agentq_internal", stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
 fn fn_bounded(
-    p_function: &str,
-    p_argument: &str,
+    p_function: Option<&str>,
+    p_argument: Option<&str>,
     p_bytes: Option<i64>,
     p_elements: default!(Option<i64>, "NULL"),
 ) -> bool {
-    let bound = bounds::find(p_function, p_argument).unwrap_or_else(|| {
+    let (function, argument) = (required("p_function", p_function), required("p_argument", p_argument));
+    let bound = bounds::find(function, argument).unwrap_or_else(|| {
         raise(
-            PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-            format!("{p_function}({p_argument}) has no bound"),
+            PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("{}({}) has no bound", shown(function), shown(argument)),
             "Name an argument of the table of bounds.",
         )
     });
     let (size, elements) = (p_bytes.unwrap_or(0) as usize, p_elements.unwrap_or(0) as usize);
     match bound {
-        Bound::Text(most) | Bound::Cut(most) | Bound::Document(most) => check_size(p_argument, size, *most).or_raise(),
-        _ => check_list(p_argument, elements, size, bound).or_raise(),
+        Bound::Text(most) | Bound::Cut(most) | Bound::Document(most) => check_size(argument, size, *most).or_raise(),
+        _ => check_list(argument, elements, size, bound).or_raise(),
     }
     true
 }

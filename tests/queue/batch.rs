@@ -320,7 +320,7 @@ fn batches_have_a_largest_size() {
         &mut s,
         "SELECT agentq.fn_job_ack_batch('bob', (SELECT jsonb_agg(gen_random_uuid()) FROM generate_series(1, 10001)))",
         "22023",
-        "at most 10000 jobs, and this one has 10001",
+        "p_jobs has 10001 elements, more than the 10000 allowed",
         "several calls",
     );
     for limit in ["0", "-1", "1001"] {
