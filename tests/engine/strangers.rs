@@ -235,7 +235,11 @@ fn an_ack_of_a_step_waits_for_nobody_who_steers_its_mission() {
     assert_eq!(s.count("agentq_internal.mission_end_due"), 3);
     assert_eq!(status(&mut s, "a"), "queued");
     let explained = s.call(&format!("fn_mission_explain('{mission}')"));
-    assert_eq!((&explained["untold"][0]["step"], &explained["untold"][0]["ended_as"]), (&json!("a"), &json!("succeeded")), "{explained}");
+    assert_eq!(
+        (&explained["untold"][0]["step"], &explained["untold"][0]["ended_as"]),
+        (&json!("a"), &json!("succeeded")),
+        "{explained}"
+    );
     operator.run("COMMIT");
     eventually("the mission hears of it", || status(&mut s, "a") == "succeeded");
     assert_eq!(status(&mut s, "b"), "waiting", "it is paused");

@@ -41,11 +41,14 @@ fn fn_mission_explain(p_mission: Option<Uuid>) -> Jsonb {
             let row = db.run(&MISSION_EXPLAIN, &[mission_id.into(), EXPLAINED.into()]);
             let answer: Jsonb = if row.is_empty() { unknown_mission(mission_id) } else { row.only() };
             // Steps that wait without a worker, and ends of which the mission could not be told yet.
-            [("waits", &MISSION_WAITS_FOR, MISSION_UNTOLD), ("untold", &MISSION_UNTOLD)].into_iter().fold(answer, |answer, (name, of)| {
-                let row = db.run(of, &[mission_id.into(), EXPLAINED.into()]);
-                let found = if row.is_empty() { None } else { row.maybe_only::<Jsonb>() };
-                found.map_or(answer, |found| answer.with(name, found))
-            })
+            [("waits", &MISSION_WAITS_FOR), ("untold", &MISSION_UNTOLD)].into_iter().fold(
+                answer,
+                |answer, (name, of)| {
+                    let row = db.run(of, &[mission_id.into(), EXPLAINED.into()]);
+                    let found = if row.is_empty() { None } else { row.maybe_only::<Jsonb>() };
+                    found.map_or(answer, |found| answer.with(name, found))
+                },
+            )
         })
     })
 }

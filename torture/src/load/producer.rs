@@ -49,7 +49,7 @@ impl<'m> Producer<'m> {
                 70..82 => self.many(),
                 82..87 => self.undone(),
                 87..93 => self.twice(),
-                93..96 => self.start(TRIP),
+                93..96 => self.trip(),
                 _ => self.mission(),
             }
             // About as fast as the workers.
@@ -163,6 +163,11 @@ impl<'m> Producer<'m> {
     /// Starts a mission of four steps.
     pub fn mission(&mut self) {
         self.start(MISSION);
+    }
+
+    /// Starts a trip.
+    pub fn trip(&mut self) {
+        self.start(TRIP);
     }
 
     fn start(&mut self, template: &str) {

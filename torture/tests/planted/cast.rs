@@ -65,6 +65,12 @@ pub fn play(url: &str, folder: &Path) {
     both.into_iter().for_each(|held| cast.worker.end(held, End::Ack, false));
     cast.producer.mission();
     (0..4).for_each(|_| cast.end_next(End::Ack));
+    cast.producer.trip();
+    let booking = cast.claim();
+    cast.worker.book(&booking);
+    cast.worker.end(booking, End::Ack, false);
+    // Paid for.
+    cast.end_next(End::Ack);
 
     cast.enqueue("cancelled", json!({}));
     let mut looker = postgres::Client::connect(url, postgres::NoTls).expect("the server accepts");

@@ -12,10 +12,12 @@ pub const PREPARE: &str = "
         'SELECT lease_token FROM agentq_internal.job_attempt_log WHERE job_id = pg_temp.made(fate) AND outcome = what
          UNION ALL SELECT lease_token FROM agentq_internal.job_done WHERE job_id = pg_temp.made(fate) AND what = ''succeeded''';
     CREATE FUNCTION pg_temp.mission() RETURNS uuid LANGUAGE sql AS
-        'SELECT mission_id FROM agentq.mission WHERE idempotency_key = ''cast-producer/1''';";
+        'SELECT mission_id FROM agentq.mission WHERE idempotency_key = ''cast-producer/1''';
+    CREATE FUNCTION pg_temp.trip() RETURNS uuid LANGUAGE sql AS
+        'SELECT mission_id FROM agentq.mission WHERE idempotency_key = ''cast-producer/2''';";
 
 /// What it is, the rule that it breaks, and how it comes about.
-pub const IN_THE_DATABASE: [(&str, Rule, &str); 25] = [
+pub const IN_THE_DATABASE: [(&str, Rule, &str); 28] = [
     (
         "a finished job is gone",
         Rule::NothingLost,
@@ -160,5 +162,21 @@ pub const IN_THE_DATABASE: [(&str, Rule, &str); 25] = [
         Rule::NothingLeaks,
         "INSERT INTO agentq_internal.job_order (queue_id, ordering_key, job_id)
         SELECT queue_id, 'leaked', job_id FROM agentq_internal.job WHERE job_id = pg_temp.made('acked')",
+    ),
+    (
+        "an end of a step that no mission is told of",
+        Rule::NothingLeaks,
+        "INSERT INTO agentq_internal.mission_end_due (end_id, mission_id, step_id, status, due_at)
+        SELECT gen_random_uuid(), mission_id, step_id, 'succeeded', 'infinity' FROM agentq_internal.mission_step WHERE mission_id = pg_temp.mission() LIMIT 1",
+    ),
+    (
+        "an effect that is done for agentq, and not outside",
+        Rule::Together,
+        "UPDATE agentq_internal.effect SET idempotency_key = 'nowhere' WHERE mission_id = pg_temp.trip()",
+    ),
+    (
+        "an effect of a mission that was cancelled, and stands",
+        Rule::Together,
+        "UPDATE agentq.mission SET status = 'cancelled', outcome = NULL WHERE mission_id = pg_temp.trip()",
     ),
 ];

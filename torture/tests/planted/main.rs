@@ -11,6 +11,7 @@ use agentq_torture::check::{self, Moved, PATIENCE, Problem, Rule};
 use agentq_torture::ledger::{End, Entry};
 use agentq_torture::load::Manner;
 use agentq_torture::load::fleet::{Crew, Fleet};
+use agentq_torture::outside::Outside;
 use agentq_torture::stage;
 use postgres::{Client, NoTls};
 use std::collections::BTreeSet;
@@ -52,7 +53,11 @@ impl Honest {
         let mut fleet = Fleet::new(program, &cluster.url(HONEST), &folder, "rest", 8, crew);
         fleet.start();
         let left = "SELECT count(*) FROM agentq.job_queue WHERE finished_at IS NULL";
-        eventually("the rest is done", || client.query_one(left, &[]).expect("a count").get::<_, i64>(0) == 0);
+        eventually("the rest is done", || {
+            // No engine runs here.
+            client.batch_execute("SELECT agentq.fn_engine_tick('end_waits')").expect("a tick");
+            client.query_one(left, &[]).expect("a count").get::<_, i64>(0) == 0
+        });
         fleet.stop();
         let books = Books::of(&folder).expect("ledgers");
         Honest { cluster, folder, books }
@@ -85,9 +90,10 @@ fn connect(cluster: &Cluster, database: &str) -> Client {
     Client::connect(&cluster.url(database), NoTls).expect("the server accepts")
 }
 
-fn check_all(books: &Books, client: &mut Client, patience: Duration) -> Vec<Problem> {
+fn check_all(honest: &Honest, client: &mut Client, patience: Duration) -> Vec<Problem> {
     let snapshot = Snapshot::read(client).expect("a snapshot");
-    let mut problems = check::everything(books, &snapshot, &Moved::default());
+    let mut problems = check::everything(&honest.books, &snapshot, &Moved::default());
+    problems.extend(check::effects(client, &Outside::beside(&honest.folder)).expect("effects"));
     problems.extend(check::slots(client, patience).expect("slots"));
     problems.extend(check::drained(client, patience).expect("what is left"));
     problems
@@ -100,11 +106,11 @@ fn assert_found(what: &str, rule: Rule, problems: &[Problem]) {
 #[test]
 fn planted_faults_are_found_and_an_honest_run_has_none() {
     let honest = Honest::run();
-    let found = check_all(&honest.books, &mut connect(&honest.cluster, HONEST), PATIENCE);
+    let found = check_all(&honest, &mut connect(&honest.cluster, HONEST), PATIENCE);
     assert!(found.is_empty(), "the honest run is not: {found:#?}");
     for (number, (what, rule, plant)) in faults::IN_THE_DATABASE.iter().enumerate() {
         let mut client = honest.with(number, plant);
-        let problems = check_all(&honest.books, &mut client, SHORT);
+        let problems = check_all(&honest, &mut client, SHORT);
         assert_found(what, *rule, &problems);
         if what.contains("slot") {
             // The job that was left behind is a leak, too.
