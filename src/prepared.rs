@@ -84,7 +84,10 @@ unsafe extern "C-unwind" fn process_utility(
     // SAFETY: passes on what the server has passed in.
     unsafe {
         match BEFORE {
-            Some(next) => next(statement, text, read_only, context, parameters, environment, receiver, completion),
+            // An error of theirs leaves here as one of ours.
+            Some(next) => pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                next(statement, text, read_only, context, parameters, environment, receiver, completion)
+            }),
             None => pg_sys::standard_ProcessUtility(
                 statement,
                 text,

@@ -24,13 +24,9 @@ pub fn at_end(end: End) {
     match end {
         End::Committed => {
             let is_whole = !UNDONE.take();
-            if EMITTED.take() {
-                if is_whole {
-                    origin::is_noted();
-                }
-                if feed::bring_news() {
-                    seats::wake_engine();
-                }
+            origin::ended(is_whole);
+            if EMITTED.take() && feed::bring_news() {
+                seats::wake_engine();
             }
         }
         // It may have written some.
@@ -40,6 +36,7 @@ pub fn at_end(end: End) {
             }
         }
         End::Prepared | End::RolledBack => {
+            origin::ended(false);
             EMITTED.set(false);
             UNDONE.set(false);
         }

@@ -31,6 +31,7 @@ use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::time::{Duration, Instant};
 
 statements!("reactions.sql": CURSOR_MAKE, CURSOR_READ, CURSOR_LOCK, CURSOR_MOVE, PATTERN_LAST, PATTERN_COUNT, COMMAND_DEPTH, COMMANDS_END, COMPENSATION_MISSION, REACTION_MAKE);
@@ -47,7 +48,7 @@ const LONGEST_DEDUPE: usize = 700;
 /// and what a pattern has in any case, when others have used up their turn's time.
 const ONE_MS: u64 = 1_000;
 const TURN_MS: u64 = 5_000;
-const LEAST_MS: u64 = 20;
+const LEAST_MS: u64 = 50;
 
 /// What a batch came to.
 #[derive(Default)]
@@ -185,7 +186,12 @@ impl Reading<'_> {
         let last_at = self.last_at(&pattern.name);
         let left = TURN_MS.saturating_sub(self.took.as_millis() as u64);
         let began = Instant::now();
-        let weighed = db::attempt_within(left.clamp(LEAST_MS, ONE_MS) as i32, || self.fate(entry, pattern, last_at));
+        let limit = left.clamp(LEAST_MS, ONE_MS);
+        // A lock that somebody has is not the pattern's fault: that error comes first, and the batch is tried again.
+        let wait = CString::new(format!("{}ms", limit / 2)).expect("digits");
+        let weighed = db::attempt_within(limit as i32, || {
+            db::with_setting(c"lock_timeout", &wait, || self.fate(entry, pattern, last_at))
+        });
         self.took += began.elapsed();
         let told = weighed.as_ref().err().is_some_and(|error| {
             pass_on(error);

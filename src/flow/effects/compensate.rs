@@ -201,6 +201,7 @@ fn fn_effect_compensate(
 
 fn public(db: &Db, scope: Scope, terms: &Terms<'_>, now: Micros) -> Jsonb {
     let (mission, job) = scope.ids();
+    mission.into_iter().for_each(missions::pass_alone);
     let status = mission.map(|id| missions::lock(db, id).unwrap_or_else(|| missions::unknown_mission(id)));
     // A mission that has not ended may do more.
     let is_open = status.is_some_and(MissionStatus::waits_for_steps);

@@ -30,6 +30,7 @@ statements!("ended.sql": STEP_END);
 const SMALL_RESULT: usize = 2_000;
 
 /// How a step is to end.
+#[derive(Clone)]
 pub struct StepEnd {
     pub step: Uuid,
     /// Only this item of the list that it works through has ended.
@@ -204,7 +205,7 @@ impl EndedSteps {
         while let Some(((Reverse(depth), mission), ends)) = self.missions.pop_first() {
             pgrx::check_for_interrupts!();
             if !gate::passes(Uuid::from_bytes(mission)) {
-                late_ends::leave(db, Uuid::from_bytes(mission), ends, now);
+                late_ends::leave(db, Uuid::from_bytes(mission), ends);
                 continue;
             }
             let is_stopped = self.stopped.contains(&mission);

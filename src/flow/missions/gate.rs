@@ -2,21 +2,25 @@
 //!
 //! Who steers a mission may leave the transaction open. An end of a job does not wait for that: it asks for the gate without
 //! waiting, and leaves what it had to say to the engine if somebody is at it, or stands in line for it. Whoever steers waits
-//! for the ends that are under way, as it would for their rows. Gates come before all rows of their mission.
+//! for the ends that are under way, as it would for their rows. Gates come before all rows of their mission; the rows alone keep
+//! it right, so that one who cannot have the gate may go on without.
 
 #![allow(unsafe_code, reason = "locks of the server's by a key of our own")]
 
 use crate::base::settings::is_schema_previous;
 use crate::server::my_database;
-use pgrx::{Uuid, pg_sys};
+use pgrx::Uuid;
+use pgrx::pg_sys::{self, LockAcquireResult};
 use std::cell::Cell;
 
 /// Tells these locks from the advisory locks of others.
 const OURS: u16 = 0xA9;
-/// A transaction keeps at most this many gates, since the server has room for some thousands of locks in all. Beyond these it
-/// passes without keeping the gate, and may then have to wait for somebody who comes right behind it.
-const MOST: usize = 256;
+/// A transaction keeps at most this many gates that it has passed together, since the server has room for some thousands of
+/// locks in all. Beyond these it passes without keeping the gate, and may then have to wait for somebody who comes right
+/// behind it.
+const MOST: usize = 64;
 
+// In which transaction this session has passed gates together, and how many it has kept.
 thread_local!(static KEPT: Cell<(u32, usize)> = const { Cell::new((0, 0)) });
 
 fn tag(mission: Uuid) -> pg_sys::LOCKTAG {
@@ -32,10 +36,27 @@ fn tag(mission: Uuid) -> pg_sys::LOCKTAG {
     }
 }
 
-/// Passes alone, to the end of the transaction.
-pub fn pass_alone(mission: Uuid) {
+fn transaction() -> u32 {
+    // SAFETY: the entry of this process, which no other changes here.
+    unsafe { (*pg_sys::MyProc).lxid }
+}
+
+/// Takes the gate to the end of the transaction, if it is free now. A table of locks that is full is as a gate that is not.
+fn try_take(tag: &pg_sys::LOCKTAG, mode: u32) -> LockAcquireResult::Type {
     // SAFETY: the tag lives through the call; the server lets go of the lock with the transaction.
-    unsafe { pg_sys::LockAcquire(&tag(mission), pg_sys::ExclusiveLock as i32, false, false) };
+    unsafe { pg_sys::LockAcquireExtended(tag, mode as i32, false, true, false, std::ptr::null_mut()) }
+}
+
+/// Passes alone, to the end of the transaction. One that has ended jobs before waits for no gate: it may have passed this one
+/// together with another who waits for its rows.
+pub fn pass_alone(mission: Uuid) {
+    let tag = tag(mission);
+    if KEPT.get().0 == transaction() {
+        try_take(&tag, pg_sys::ExclusiveLock);
+    } else {
+        // SAFETY: as above.
+        unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, false, false) };
+    }
 }
 
 /// Passes together with others, without waiting. False: somebody steers the mission, or is about to.
@@ -44,19 +65,20 @@ pub fn passes(mission: Uuid) -> bool {
     if is_schema_previous() {
         return true;
     }
-    let (tag, mode) = (tag(mission), pg_sys::ShareLock as i32);
-    // SAFETY: the tag lives through the calls.
-    unsafe {
-        if pg_sys::LockAcquire(&tag, mode, false, true) == pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL {
-            return false;
-        }
-        let transaction = (*pg_sys::MyProc).lxid;
-        let (of, count) = KEPT.get();
-        let count = if of == transaction { count + 1 } else { 1 };
-        KEPT.set((transaction, count));
-        if count > MOST {
-            pg_sys::LockRelease(&tag, mode, false);
-        }
+    let tag = tag(mission);
+    let taken = try_take(&tag, pg_sys::ShareLock);
+    if taken == LockAcquireResult::LOCKACQUIRE_NOT_AVAIL {
+        return false;
+    }
+    let now = transaction();
+    let (before, kept) = KEPT.get();
+    let kept = if before == now { kept } else { 0 };
+    if taken != LockAcquireResult::LOCKACQUIRE_OK || kept < MOST {
+        KEPT.set((now, kept + usize::from(taken == LockAcquireResult::LOCKACQUIRE_OK)));
+    } else {
+        KEPT.set((now, kept));
+        // SAFETY: it was just taken.
+        unsafe { pg_sys::LockRelease(&tag, pg_sys::ShareLock as i32, false) };
     }
     true
 }

@@ -77,8 +77,8 @@ JOIN agentq.mission_wait w ON w.step_id = s.step_id
 SELECT NULL::jsonb WHERE num_nulls($1, $2) < 0
 
 -- name: mission_untold(mission_id uuid, most int4)
-SELECT jsonb_agg(jsonb_build_object('step', s.name, 'ended_as', e.status::text, 'tries', e.tries,
-           'hint', 'A session steers the mission and has not ended its transaction. The engine goes on as soon as it has.'))
+SELECT jsonb_agg(jsonb_build_object('step', s.name, 'ended_as', e.status::text,
+           'hint', 'A session that steers the mission has not ended its transaction, or the engine could not go on: then the server''s log says why.'))
 FROM (SELECT * FROM agentq_internal.mission_end_due o WHERE o.mission_id = $1 LIMIT $2) e
 JOIN agentq_internal.mission_step s ON s.step_id = e.step_id
 

@@ -2,39 +2,49 @@
 //! the engine when nobody is in the way any more.
 
 use super::ended::{EndedSteps, Ending, StepEnd, StepWork};
-use super::gate;
-use crate::base::clock::{self, Micros, timestamp};
+use super::{gate, patience};
+use crate::base::clock::{self, Micros};
 use crate::base::ids::new_id;
 use crate::db::{self, Db, Rows, statements};
 use crate::flow::wake;
 use crate::json::Jsonb;
 use crate::room::{Next, Outcome};
-use agentq_core::backoff::backoff_seconds;
 use agentq_core::context::Context;
 use agentq_core::mission::status::StepStatus;
 use pgrx::Uuid;
 use pgrx::prelude::*;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
-statements!("late_ends.sql": LATE_END_ADD, LATE_ENDS_DUE, LATE_END_OVER, LATE_END_LATER, LATE_END_NEXT);
+statements!("late_ends.sql": LATE_END_ADD, LATE_MISSIONS, LATE_ENDS_OF, LATE_ENDS_OVER);
 
-/// How many one run carries out.
-const AT_MOST: i64 = 100;
-/// The first and the longest pause after which an end is tried again, in microseconds.
-const AGAIN_US: i64 = 20_000;
-const AGAIN_AT_MOST_US: i64 = 2_000_000;
+/// How many missions one run looks at, and how many ends of one it carries out at once.
+const MOST_MISSIONS: i64 = 500;
+const MOST_ENDS: i64 = 50;
+/// A run that has worked this long leaves the rest to the next.
+const LONGEST: Duration = Duration::from_millis(500);
+/// While somebody steers a mission that has such ends, its gate is tried this often, in microseconds.
+const AGAIN_US: i64 = 100_000;
+
+// Missions whose ends failed.
+thread_local! {
+    static LEFT: db::PutOff<[u8; 16]> = db::PutOff::new();
+    /// Where the next run begins, so that each comes to its turn.
+    static FROM: Cell<[u8; 16]> = const { Cell::new([0; 16]) };
+}
 
 /// Writes the ends of steps of one mission down.
-pub fn leave(db: &Db, mission: Uuid, mut ends: StepWork, now: Micros) {
+pub fn leave(db: &Db, mission: Uuid, mut ends: StepWork) {
     while let Some(level) = ends.next_level() {
         for (step, change) in level {
             let step = Uuid::from_bytes(step);
             match change.end {
-                Some(Ending::Step(end)) => add(db, mission, &end, now),
+                Some(Ending::Step(end)) => add(db, mission, &end),
                 Some(Ending::Items(items)) => {
                     for end in items {
                         let (item, by) = (Some(end.item), Some(end.by));
                         let (status, result, error, context) = (end.status, end.result, end.error, end.context);
-                        add(db, mission, &StepEnd { step, item, status, result, error, by, context }, now);
+                        add(db, mission, &StepEnd { step, item, status, result, error, by, context });
                     }
                 }
                 None => {}
@@ -44,11 +54,11 @@ pub fn leave(db: &Db, mission: Uuid, mut ends: StepWork, now: Micros) {
     wake::note();
 }
 
-fn add(db: &Db, mission: Uuid, end: &StepEnd, now: Micros) {
+fn add(db: &Db, mission: Uuid, end: &StepEnd) {
     let context = end.context.as_ref().and_then(|context| context.to_jsonb().ok());
     let args = [
-        new_id().into(),
         mission.into(),
+        new_id().into(),
         end.step.into(),
         end.item.into(),
         end.status.name().into(),
@@ -56,60 +66,78 @@ fn add(db: &Db, mission: Uuid, end: &StepEnd, now: Micros) {
         end.error.as_deref().into(),
         end.by.into(),
         context.as_deref().map(Jsonb::from_container).into(),
-        timestamp(now).into(),
     ];
     db.run(&LATE_END_ADD, &args);
 }
 
-/// An end that was written down.
-struct Late {
-    id: Uuid,
-    mission: Uuid,
-    tries: i32,
-    end: StepEnd,
+fn read(row: &Rows) -> (Uuid, StepEnd) {
+    let context: Option<Jsonb> = row.get("context");
+    let end = StepEnd {
+        step: row.must("step_id"),
+        item: row.get("item"),
+        status: row.word("status", StepStatus::parse),
+        result: row.get("result"),
+        error: row.get("error"),
+        by: row.get("by_id"),
+        context: context.map(|context| Context::from_jsonb(context.item())),
+    };
+    (row.must("end_id"), end)
 }
 
-impl Late {
-    fn read(row: &Rows) -> Late {
-        let context: Option<Jsonb> = row.get("context");
-        let end = StepEnd {
-            step: row.must("step_id"),
-            item: row.get("item"),
-            status: row.word("status", StepStatus::parse),
-            result: row.get("result"),
-            error: row.get("error"),
-            by: row.get("by_id"),
-            context: context.map(|context| Context::from_jsonb(context.item())),
-        };
-        Late { id: row.must("end_id"), mission: row.must("mission_id"), tries: row.must("tries"), end }
-    }
-}
-
-/// Carries out what is due. One that somebody is in the way of is put off, and keeps no other from it.
+/// Carries out what was left, mission by mission. One that somebody steers, or whose ends fail, keeps no other from it.
 pub fn tend() -> Outcome {
     db::connect(|db| {
-        let (now, patience) = (clock::now(), db::Patience::of_a_turn());
-        let mut due: Vec<Late> = Vec::new();
-        db.run(&LATE_ENDS_DUE, &[timestamp(now).into(), AT_MOST.into()]).each(|row| due.push(Late::read(row)));
-        let (many, mut carried_out) = (due.len() as i64 == AT_MOST, 0);
-        for late in due {
-            let done = gate::passes(late.mission)
-                && patience
-                    .attempt(|| {
-                        db.run(&LATE_END_OVER, &[late.id.into()]);
-                        EndedSteps::settle(db, Some(late.end), now);
-                    })
-                    .inspect_err(|error| log!("agentq: the end of a step is left for later: {}", error.message))
-                    .is_ok();
-            if done {
-                carried_out += 1;
-            } else {
-                let pause = backoff_seconds(AGAIN_US, i64::from(late.tries) + 1).min(AGAIN_AT_MOST_US);
-                db.run(&LATE_END_LATER, &[late.id.into(), timestamp(now + pause).into()]);
+        let (now, began, patience) = (clock::now(), Instant::now(), db::Patience::of_a_turn());
+        let left: Vec<Uuid> = db::PutOff::current(&LEFT).into_iter().map(Uuid::from_bytes).collect();
+        let mut missions: Vec<Uuid> = Vec::new();
+        let args = [Uuid::from_bytes(FROM.get()).into(), left.into(), MOST_MISSIONS.into()];
+        db.run(&LATE_MISSIONS, &args).each(|row| missions.push(row.only()));
+        let (mut carried_out, mut is_shut, mut more) = (0, false, false);
+        let mut last = if missions.len() as i64 >= MOST_MISSIONS { missions.last().copied() } else { None };
+        more |= last.is_some() || FROM.get() != [0; 16];
+        for mission in missions {
+            if began.elapsed() > LONGEST {
+                (last, more) = (Some(mission), true);
+                break;
             }
+            if !gate::passes(mission) {
+                is_shut = true;
+                continue;
+            }
+            let mut all: Vec<(Uuid, StepEnd)> = Vec::new();
+            db.run(&LATE_ENDS_OF, &[mission.into(), MOST_ENDS.into()]).each(|row| all.push(read(row)));
+            more |= all.len() as i64 == MOST_ENDS;
+            carried_out += carry_out(db, mission, all, &patience, now);
         }
-        let next = db.run(&LATE_END_NEXT, &[]).maybe_only::<TimestampWithTimeZone>();
-        let next = if many { Next::AtOnce } else { next.map_or(Next::AsUsual, |at| Next::At(at.into_inner())) };
+        FROM.set(last.map_or([0; 16], |mission| *mission.as_bytes()));
+        let next = match (more, is_shut) {
+            (true, _) => Next::AtOnce,
+            (false, true) => Next::At(now + AGAIN_US),
+            (false, false) => Next::AsUsual,
+        };
         Outcome { rows: carried_out, next }
     })
+}
+
+/// Carries out these ends of a mission together; or one by one, if that fails.
+fn carry_out(db: &Db, mission: Uuid, all: Vec<(Uuid, StepEnd)>, patience: &db::Patience, now: Micros) -> i64 {
+    let attempt = |some: &[(Uuid, StepEnd)]| {
+        // Each mission has the time that an ack would have had for it.
+        patience::begin_anew();
+        let done = patience.attempt(|| {
+            let ids: Vec<Uuid> = some.iter().map(|(id, _)| *id).collect();
+            db.run(&LATE_ENDS_OVER, &[mission.into(), ids.into()]);
+            EndedSteps::settle(db, some.iter().map(|(_, end)| end.clone()), now);
+        });
+        done.inspect_err(|error| log!("agentq: ends of mission {mission} are left for later: {}", error.message))
+            .is_ok()
+    };
+    if all.is_empty() || attempt(&all) {
+        return all.len() as i64;
+    }
+    let done = if all.len() > 1 { all.chunks(1).filter(|one| attempt(one)).count() } else { 0 };
+    if done < all.len() {
+        db::PutOff::add(&LEFT, *mission.as_bytes());
+    }
+    done as i64
 }

@@ -38,6 +38,7 @@ mod wait;
 pub use {
     check::{check, check_with_key},
     finalize::{compensated, lock},
+    gate::pass_alone,
     start::{Start, start},
 };
 

@@ -151,6 +151,7 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
         let mission_id = required("p_mission", p_mission);
         let now = clock::now();
         db::answer(|db| {
+            gate::pass_alone(mission_id);
             lock_against_rule_change();
             let mut inner: Vec<Uuid> = Vec::new();
             db.run(&PAUSED_WITH, &[mission_id.into()]).each(|row| inner.push(row.only()));

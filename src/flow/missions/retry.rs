@@ -9,7 +9,7 @@ use super::ended::EndedSteps;
 use super::finalize::{self, Mission};
 use super::prepare::Candidate;
 use super::run::Run;
-use super::{counts, unknown_mission};
+use super::{counts, gate, unknown_mission};
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::db::{self, Db, statements};
@@ -62,6 +62,7 @@ fn refusal(code: &str, mission_id: Uuid, message: String, hint: &str, more: serd
 }
 
 fn retry(db: &Db, mission_id: Uuid, step: Option<&str>, now: Micros) -> Jsonb {
+    gate::pass_alone(mission_id);
     let steps = lock_steps(db, mission_id);
     let mission = Mission::lock(db, mission_id).unwrap_or_else(|| unknown_mission(mission_id));
     if mission.status != MissionStatus::Failed {
@@ -129,6 +130,7 @@ fn reopen_outer(db: &Db, mission: &Mission, mission_id: Uuid, now: Micros) -> Re
     }
     let outer_id: Uuid = row.must("mission_id");
     let item = row.get::<i32>("item").zip(row.get::<i32>("item_count"));
+    gate::pass_alone(outer_id);
     let steps = lock_steps(db, outer_id);
     let outer = Mission::lock(db, outer_id).unwrap_or_else(|| unknown_mission(outer_id));
     let ours = steps.iter().find(|step| step.id == parent);

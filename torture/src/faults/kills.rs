@@ -24,20 +24,12 @@ pub fn workers(fleet: &mut Fleet, dice: &mut Dice) -> Result<(), Failure> {
 pub fn barrage(stage: &mut Stage, scene: &mut Scene, dice: &mut Dice, count: u64) -> Result<(), Failure> {
     for _ in 0..count {
         let before = scene.acks()?;
-        match dice.below(10) {
-            0..3 => server(stage, Stop::KillAll)?,
-            3..5 => server(stage, Stop::KillPostmaster)?,
-            5 => {
-                stage.crashes.push(now());
-                stage.cluster.end(Stop::KillAll);
-                stage.cluster.start_and_end(Duration::from_millis(dice.below(300)));
-                stage.cluster.start_again();
-                stage.kills += 2;
+        // Whom it asks for a victim may be the one that goes down with the last.
+        let patience = Instant::now() + PATIENCE;
+        while let Err(error) = one_of_all(stage, scene, dice) {
+            if Instant::now() > patience || error.downcast_ref::<postgres::Error>().is_none() {
+                return Err(error);
             }
-            6 | 7 => backend(stage, scene)?,
-            _ if stage.regime == Regime::Bare => backend(stage, scene)?,
-            8 => engine(stage, scene, "worker_pid")?,
-            _ => engine(stage, scene, "launcher_pid")?,
         }
         let patience = Instant::now() + PATIENCE;
         while scene.acks()? == before {
@@ -51,6 +43,25 @@ pub fn barrage(stage: &mut Stage, scene: &mut Scene, dice: &mut Dice, count: u64
         std::thread::sleep(Duration::from_millis(calm + dice.below(400)));
     }
     Ok(())
+}
+
+fn one_of_all(stage: &mut Stage, scene: &Scene, dice: &mut Dice) -> Result<(), Failure> {
+    match dice.below(10) {
+        0..3 => server(stage, Stop::KillAll),
+        3..5 => server(stage, Stop::KillPostmaster),
+        5 => {
+            stage.crashes.push(now());
+            stage.cluster.end(Stop::KillAll);
+            stage.cluster.start_and_end(Duration::from_millis(dice.below(300)));
+            stage.cluster.start_again();
+            stage.kills += 2;
+            Ok(())
+        }
+        6 | 7 => backend(stage, scene),
+        _ if stage.regime == Regime::Bare => backend(stage, scene),
+        8 => engine(stage, scene, "worker_pid"),
+        _ => engine(stage, scene, "launcher_pid"),
+    }
 }
 
 /// Kills a process of this server: nothing else is killed, whatever number it was given.

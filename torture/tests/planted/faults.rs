@@ -166,8 +166,8 @@ pub const IN_THE_DATABASE: [(&str, Rule, &str); 28] = [
     (
         "an end of a step that no mission is told of",
         Rule::NothingLeaks,
-        "INSERT INTO agentq_internal.mission_end_due (end_id, mission_id, step_id, status, due_at)
-        SELECT gen_random_uuid(), mission_id, step_id, 'succeeded', 'infinity' FROM agentq_internal.mission_step WHERE mission_id = pg_temp.mission() LIMIT 1",
+        "INSERT INTO agentq_internal.mission_end_due (end_id, mission_id, step_id, status)
+        SELECT gen_random_uuid(), mission_id, step_id, 'succeeded' FROM agentq_internal.mission_step WHERE mission_id = pg_temp.mission() LIMIT 1",
     ),
     (
         "an effect that is done for agentq, and not outside",
