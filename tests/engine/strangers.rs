@@ -249,6 +249,22 @@ fn an_ack_of_a_step_waits_for_nobody_who_steers_its_mission() {
     assert_eq!(result.matches("well").count(), 3, "{result}");
     s.call(&format!("fn_mission_resume('{mission}')"));
     let job = id(&expect(&mut s, "claimed", "fn_job_claim('bob', 'b', p_wait => '10 s')"));
+    // Who asks for what cannot be done now, and forgets to end the transaction, is in nobody's way, either.
+    for refused in
+        [format!("fn_mission_retry('{mission}')"), format!("fn_effect_compensate(p_mission_id => '{mission}')")]
+    {
+        let lone =
+            self::mission(&mut s, &json!({"title": "lone", "steps": [{"name": "a", "kind": "lone"}]}), &json!({}));
+        let lone_job = id(&expect(&mut s, "claimed", "fn_job_claim('bob', 'lone')"));
+        let mut operator = db.session();
+        operator.run("BEGIN");
+        let answer = operator.call(&refused.replace(&mission, &lone));
+        assert_eq!(answer["ok"], json!(false), "{answer}");
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{lone_job}', 'bob')"));
+        operator.run("COMMIT");
+        let ended = format!("agentq.mission WHERE mission_id = '{lone}' AND status = 'succeeded'");
+        eventually("the mission ends", || s.count(&ended) == 1);
+    }
     // Now somebody makes a fork, and rolls back.
     let mut operator = holding(&db, &[format!("fn_mission_fork('{mission}', 'a')")]);
     expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));

@@ -163,6 +163,31 @@ fn a_step_that_a_pause_holds_back_while_the_mission_is_resumed_is_not_forgotten(
     db.assert_sound();
 }
 
+#[test]
+fn who_has_ended_a_step_may_cancel_its_mission_while_another_ends_one() {
+    let db = database();
+    let (mut s, mut look) = (db.session(), db.session());
+    for steer in ["fn_mission_cancel", "fn_mission_pause"] {
+        let mission = start(&mut s, &template(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "");
+        let (first, second) = (claim(&mut s, "a"), claim(&mut s, "b"));
+        s.run("BEGIN");
+        ack(&mut s, &first);
+        // It has passed the gate together with the first, and waits for its count.
+        let mut other = db.session();
+        let waiting = std::thread::spawn(move || ack(&mut other, &second));
+        until_someone_waits(&mut look);
+        let answer = s.call(&format!("{steer}('{mission}')"));
+        assert_eq!(answer["ok"], json!(true), "{answer}");
+        s.run("COMMIT");
+        waiting.join().unwrap();
+        expect(&mut s, "ticked", "fn_engine_tick('end_waits')");
+        let steps = steps(&mut s, &mission);
+        assert!(steps.starts_with("a succeeded, b succeeded, c "), "{steps}");
+        assert_whole(&mut s);
+    }
+    db.assert_sound();
+}
+
 /// A mission of several layers, each step of which waits for some of the layer before.
 fn layers(seed: usize) -> Value {
     let mut list: Vec<Value> = Vec::new();
