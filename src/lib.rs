@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 use room::Room;
 
 mod base;
+mod commands;
 mod db;
 mod engine;
 mod error;
@@ -37,7 +38,7 @@ pub extern "C-unwind" fn _PG_init() {
     room::open_all(ROOMS);
     if server::is_preloading() {
         shared::init();
-        prepared::watch();
+        commands::watch(prepared::watch);
         ROOMS.iter().for_each(|room| (room.init_preloaded)());
     }
 }

@@ -4,24 +4,13 @@
 //! called in it. So a transaction that has taken notes is marked before it is prepared, by a lock of its own, which the server
 //! keeps with it, also over a crash. Where such a lock goes with COMMIT PREPARED or ROLLBACK PREPARED, the rooms are told.
 
-#![allow(unsafe_code, reason = "a hook into the server's commands, and its locks")]
+#![allow(unsafe_code, reason = "the server's commands, and its locks")]
 
 use crate::journal::{self, End};
 use crate::server::my_database;
 use pgrx::is_a;
 use pgrx::prelude::*;
-use std::ffi::{c_char, c_int};
-
-static mut BEFORE: pg_sys::ProcessUtility_hook_type = None;
-
-/// Listens to commands: called once, while the server loads its libraries.
-pub fn watch() {
-    // SAFETY: the server loads its libraries one after the other, in one process.
-    unsafe {
-        BEFORE = pg_sys::ProcessUtility_hook;
-        pg_sys::ProcessUtility_hook = Some(process_utility);
-    }
-}
+use std::ffi::c_int;
 
 /// The lock: of the sort that pg_advisory_lock takes, with a class that its callers cannot name.
 fn tag() -> pg_sys::LOCKTAG {
@@ -66,40 +55,10 @@ fn ends_prepared(statement: *mut pg_sys::Node) -> bool {
     }
 }
 
-#[pg_guard]
-#[allow(clippy::too_many_arguments, reason = "the server's signature")]
-unsafe extern "C-unwind" fn process_utility(
-    statement: *mut pg_sys::PlannedStmt,
-    text: *const c_char,
-    read_only: bool,
-    context: pg_sys::ProcessUtilityContext::Type,
-    parameters: pg_sys::ParamListInfo,
-    environment: *mut pg_sys::QueryEnvironment,
-    receiver: *mut pg_sys::DestReceiver,
-    completion: *mut pg_sys::QueryCompletion,
-) {
-    // SAFETY: the server passes a statement.
-    let is_meant = ends_prepared(unsafe { (*statement).utilityStmt });
-    let before = if is_meant { marked() } else { Vec::new() };
-    // SAFETY: passes on what the server has passed in.
-    unsafe {
-        match BEFORE {
-            // An error of theirs leaves here as one of ours.
-            Some(next) => pg_sys::ffi::pg_guard_ffi_boundary(|| {
-                next(statement, text, read_only, context, parameters, environment, receiver, completion)
-            }),
-            None => pg_sys::standard_ProcessUtility(
-                statement,
-                text,
-                read_only,
-                context,
-                parameters,
-                environment,
-                receiver,
-                completion,
-            ),
-        }
-    }
+/// Tells the rooms when a command has ended a prepared transaction that was marked.
+pub fn watch(command: *mut pg_sys::Node, run: &mut dyn FnMut()) {
+    let before = if ends_prepared(command) { marked() } else { Vec::new() };
+    run();
     // Others see what it did by now, and its locks are gone. That of another session may have gone too: then the rooms
     // are told twice.
     if !before.is_empty() {

@@ -5,7 +5,7 @@
 //! table of agentq, one after the other, and the engine has others locked: one of the two would lose a deadlock. So its
 //! workers are asked to leave first, and come back if there is still something to do.
 
-#![allow(unsafe_code, reason = "a hook into the server's commands")]
+#![allow(unsafe_code, reason = "reading the server's commands")]
 
 use crate::queue::waking::notices;
 use crate::server;
@@ -15,16 +15,6 @@ use pgrx::prelude::*;
 use pgrx::{PgTryBuilder, is_a};
 use std::ffi::{CStr, c_char};
 use std::panic::AssertUnwindSafe;
-
-static mut BEFORE: pg_sys::ProcessUtility_hook_type = None;
-
-pub fn watch() {
-    // SAFETY: called once, while the server loads its libraries.
-    unsafe {
-        BEFORE = pg_sys::ProcessUtility_hook;
-        pg_sys::ProcessUtility_hook = Some(process_utility);
-    }
-}
 
 /// The database that the command wants for itself.
 fn wanted(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
@@ -125,42 +115,14 @@ fn release(database: u32) {
     launcher.wake();
 }
 
-#[pg_guard]
-#[allow(clippy::too_many_arguments, reason = "the server's signature")]
-unsafe extern "C-unwind" fn process_utility(
-    statement: *mut pg_sys::PlannedStmt,
-    text: *const c_char,
-    read_only: bool,
-    context: pg_sys::ProcessUtilityContext::Type,
-    parameters: pg_sys::ParamListInfo,
-    environment: *mut pg_sys::QueryEnvironment,
-    receiver: *mut pg_sys::DestReceiver,
-    completion: *mut pg_sys::QueryCompletion,
-) {
-    // SAFETY: passes on what the server has passed in.
-    let go_on = || unsafe {
-        match BEFORE {
-            Some(next) => next(statement, text, read_only, context, parameters, environment, receiver, completion),
-            None => pg_sys::standard_ProcessUtility(
-                statement,
-                text,
-                read_only,
-                context,
-                parameters,
-                environment,
-                receiver,
-                completion,
-            ),
-        }
-    };
-    // SAFETY: the server passes a statement.
-    let database = wanted(unsafe { (*statement).utilityStmt }).map(|oid| oid.to_u32());
-    let Some(database) = database else { return go_on() };
+/// Runs a command that wants a database for itself without the engine in it.
+pub fn watch(command: *mut pg_sys::Node, run: &mut dyn FnMut()) {
+    let Some(database) = wanted(command).map(|oid| oid.to_u32()) else { return run() };
     PgTryBuilder::new(AssertUnwindSafe(|| {
         hold(database);
-        go_on();
-        // SAFETY: as above.
-        if unsafe { is_a((*statement).utilityStmt, pg_sys::NodeTag::T_DropdbStmt) } {
+        run();
+        // SAFETY: the server passes a statement.
+        if unsafe { is_a(command, pg_sys::NodeTag::T_DropdbStmt) } {
             seats::with_seat(database, |seat| *seat = seats::NO_SEAT);
             notices::take_of(database);
         }

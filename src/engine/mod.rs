@@ -16,6 +16,7 @@ mod status;
 mod tick;
 mod worker;
 
+use crate::commands;
 use crate::room::Room;
 use crate::shared::seats;
 
@@ -28,7 +29,7 @@ pub static ROOM: Room = Room {
     },
     init_preloaded: || {
         launcher::register();
-        drop_database::watch();
+        commands::watch(drop_database::watch);
     },
     ..Room::EMPTY
 };

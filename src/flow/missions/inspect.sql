@@ -83,4 +83,4 @@ FROM (SELECT * FROM agentq_internal.mission_end_due o WHERE o.mission_id = $1 LI
 JOIN agentq_internal.mission_step s ON s.step_id = e.step_id
 
 -- before: mission_untold(mission_id uuid, most int4)
-SELECT NULL::jsonb WHERE num_nulls($1, $2) < 0
+SELECT NULL::jsonb AS untold WHERE num_nulls($1, $2) < 0
