@@ -55,8 +55,8 @@ impl Regime {
 /// Before a crash without synchronous commits, answers of this long may have been lost, in microseconds. PostgreSQL says at most
 /// three times `wal_writer_delay`, which is 0.6 seconds, on a machine that lets the WAL writer run in time.
 const LOST_US: Micros = 1_500_000;
-/// A process that is killed may still send what it has in hand, this much later at most.
-const DOWN_US: Micros = 100_000;
+/// Processes of a server that is going down may still answer for this long, in microseconds.
+pub const GOING_DOWN_US: Micros = 500_000;
 
 /// Words of the server's log that mean trouble, and the lines with them that the faults explain.
 const ALARMS: [&str; 7] =
@@ -123,8 +123,8 @@ pub struct Stage {
     pub regime: Regime,
     /// Processes of the server that were killed: the postmaster, sessions, the engine, all at once.
     pub kills: u64,
-    /// When the server crashed in this round.
-    pub crashes: Vec<Micros>,
+    /// When the server crashed in this round, and until when somebody may still have heard of the one that was.
+    pub crashes: Vec<(Micros, Micros)>,
     folder: PathBuf,
 }
 
@@ -267,7 +267,7 @@ impl Scene {
     pub fn crashed(&mut self, stage: &mut Stage) -> Result<(), Failure> {
         let crashes = std::mem::take(&mut stage.crashes);
         if stage.regime == Regime::Async && !crashes.is_empty() {
-            crashes.into_iter().for_each(|at| self.doubts.add(at - LOST_US, at + DOWN_US));
+            crashes.into_iter().for_each(|(at, until)| self.doubts.add(at - LOST_US, until));
             // What was read before it was in doubt is read again.
             self.shelf = Shelf::new(&self.ledgers);
             self.books = Books::doubting(self.doubts.clone());

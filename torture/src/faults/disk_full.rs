@@ -11,7 +11,7 @@ pub fn strike(stage: &mut Stage) -> Result<(), Failure> {
     let disk = stage.disk.as_ref().ok_or("there is no disk of its own")?;
     disk.fill()?;
     // From now on it may crash at any instant.
-    stage.crashes.extend((0..4).map(|half| now() + half * 500_000));
+    stage.crashes.push((now(), now() + 3_000_000));
     std::thread::sleep(Duration::from_secs(2));
     disk.empty()?;
     // It has gone down for good, is about to, goes down and up, or has never stopped.

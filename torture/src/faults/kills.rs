@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use crate::ledger::now;
 use crate::load::Role;
 use crate::load::fleet::Fleet;
-use crate::stage::{Regime, Scene, Stage};
+use crate::stage::{GOING_DOWN_US, Regime, Scene, Stage};
 use agentq_tests::{PATIENCE, Stop, children};
 use std::time::{Duration, Instant};
 
@@ -50,10 +50,11 @@ fn one_of_all(stage: &mut Stage, scene: &Scene, dice: &mut Dice) -> Result<(), F
         0..3 => server(stage, Stop::KillAll),
         3..5 => server(stage, Stop::KillPostmaster),
         5 => {
-            stage.crashes.push(now());
+            let at = now();
             stage.cluster.end(Stop::KillAll);
             stage.cluster.start_and_end(Duration::from_millis(dice.below(300)));
             stage.cluster.start_again();
+            stage.crashes.push((at, now()));
             stage.kills += 2;
             Ok(())
         }
@@ -70,7 +71,7 @@ fn kill(stage: &mut Stage, pid: i32) -> Result<(), Failure> {
     if !children(postmaster).contains(&pid) {
         return Err(format!("{pid} is no process of the server").into());
     }
-    stage.crashes.push(now());
+    stage.crashes.push((now(), now() + GOING_DOWN_US));
     // SAFETY: signals a process of the server that this program has started.
     unsafe { libc::kill(pid, libc::SIGKILL) };
     stage.kills += 1;
@@ -145,9 +146,11 @@ fn has_ended(client: &mut postgres::Client) -> bool {
 }
 
 pub fn server(stage: &mut Stage, how: Stop) -> Result<(), Failure> {
-    stage.crashes.push(now());
+    let at = now();
     stage.cluster.end(how);
     stage.kills += u64::from(matches!(how, Stop::KillAll | Stop::KillPostmaster));
     stage.cluster.start_again();
+    // Without a postmaster its sessions go on for a while, and nobody writes the WAL for them.
+    stage.crashes.push((at, now()));
     Ok(())
 }
