@@ -91,21 +91,25 @@ pub fn nothing_if_changed(done: Result<usize, Caught>) -> usize {
 }
 
 /// Runs `work` in a subtransaction, and undoes it if `work` says that it is not worth keeping: then no
-/// lock is kept either. What it returns must not point into rows.
+/// lock is kept either. What it returns must not point into rows. An error undoes it as well, and goes on.
 pub fn worth_keeping<R>(work: impl FnOnce() -> (R, bool)) -> R {
-    // SAFETY: as above; an error leaves through the abort of the transaction around it.
+    // SAFETY: as above.
     unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
-        let (result, keep) = work();
-        if keep {
+        // Left open by an error, it would leave the session in a transaction that nobody has begun.
+        let done = caught(work);
+        if matches!(done, Ok((_, true))) {
             pg_sys::ReleaseCurrentSubTransaction();
         } else {
             pg_sys::RollbackAndReleaseCurrentSubTransaction();
         }
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
-        result
+        match done {
+            Ok((result, _)) => result,
+            Err(error) => raise(error.code, error.message, error.hint),
+        }
     }
 }

@@ -195,7 +195,7 @@ fn fn_effect_compensate(
         let asked = options.member("include_unknown").flag().or_raise();
         let include_unknown = asked.unwrap_or_else(|| include_unknown(rules));
         let terms = Terms { reason: p_reason, include_unknown };
-        db::answer(|db| public(db, scope, &terms, clock::now()))
+        db::answer(|db| missions::unless_refused(|| public(db, scope, &terms, clock::now())))
     })
 }
 

@@ -10,11 +10,22 @@ use crate::error::{OrRaise, required};
 use crate::json::Jsonb;
 use crate::queue::answer;
 use agentq_core::input;
+use agentq_core::jsonb::Item;
 use agentq_core::mission::status::MissionStatus;
 use agentq_core::mission::template::MODES;
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
+
+/// Runs `steer`, and undoes all of it, its locks too, if it was refused: who forgets to end the transaction then is in
+/// nobody's way.
+pub fn unless_refused(steer: impl FnOnce() -> Jsonb) -> Jsonb {
+    db::worth_keeping(|| {
+        let answer = steer();
+        let is_refused = answer.member("ok").is_some_and(|ok| ok.item() == Item::Bool(false));
+        (answer, !is_refused)
+    })
+}
 
 pub fn told(db: &Db, code: &str, mission_id: Uuid) -> Jsonb {
     let status = shown_status(db, mission_id);
@@ -46,13 +57,14 @@ fn fn_mission_cancel(
         let mode = p_mode.map(|mode| input::one_of("p_mode", mode, &MODES).or_raise());
         let by = actor();
         let why = Why::Cancel { reason: p_reason, by: &by, mode };
-        db::answer(|db| match stop::stop(db, mission_id, &why, clock::now()) {
+        let cancel = |db: &Db| match stop::stop(db, mission_id, &why, clock::now()) {
             Stopped::Unknown => unknown_mission(mission_id),
             Stopped::Already(status) => already(mission_id, status, false),
             Stopped::Done => {
                 let is_over = status_of(db, mission_id) == Some(MissionStatus::Cancelled);
                 told(db, if is_over { "cancelled" } else { "cancelling" }, mission_id)
             }
-        })
+        };
+        db::answer(|db| unless_refused(|| cancel(db)))
     })
 }

@@ -5,7 +5,7 @@ use super::start::{self, Start};
 use super::{check, gate, unknown_mission};
 use crate::base::bounds::bounded;
 use crate::base::clock;
-use crate::db::{self, Db, statements};
+use crate::db::{self, Db, Rows, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::json::{self, Jsonb};
 use crate::queue::answer;
@@ -80,11 +80,21 @@ fn fn_mission_fork(
     })
 }
 
+fn goes_in_its_place(row: &Rows) -> bool {
+    matches!(row.word("status", MissionStatus::parse), MissionStatus::Failed | MissionStatus::Cancelled)
+}
+
 fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Options) -> Jsonb {
     gate::pass_alone(mission_id);
-    let row = db.run(&FORK_MISSION, &[mission_id.into()]);
+    let read = || db.run(&FORK_MISSION, &[mission_id.into()]);
+    let mut row = read();
     if row.is_empty() {
         unknown_mission(mission_id)
+    }
+    // Only the fork of one that came to nothing takes something over. One that goes on is not locked: its steps may end.
+    if goes_in_its_place(&row) {
+        super::lock(db, mission_id);
+        row = read();
     }
     let mut value = row.must::<pgrx::JsonB>("template").0;
     options.apply(&mut value).or_raise();
@@ -136,7 +146,7 @@ fn fork(db: &Db, rules: &Rulebook, mission_id: Uuid, from: &str, options: &Optio
     };
     let submitted = start::submit(db, &template, value, &terms, clock::now());
     // A mission that goes on or has succeeded answers for what it has done; the fork of one that has not goes on in its place.
-    if matches!(row.word("status", MissionStatus::parse), MissionStatus::Failed | MissionStatus::Cancelled) {
+    if goes_in_its_place(&row) {
         db.run(&EFFECTS_INHERIT, &[submitted.mission_id.into()]);
     }
     start::started(db, &submitted, "forked")

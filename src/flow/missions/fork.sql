@@ -1,6 +1,6 @@
 -- name: fork_mission(mission_id uuid)
 SELECT template, title, source, input, policy_snapshot, command_id, status
-FROM agentq.mission WHERE mission_id = $1 FOR NO KEY UPDATE
+FROM agentq.mission WHERE mission_id = $1
 
 -- name: fork_steps(mission_id uuid)
 -- What a step has changed outside is undone, or about to be: then its result is worth nothing.

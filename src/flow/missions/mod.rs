@@ -37,6 +37,7 @@ mod wait;
 
 pub use {
     check::{check, check_with_key},
+    control::unless_refused,
     finalize::{compensated, lock},
     gate::pass_alone,
     start::{Start, start},

@@ -5,7 +5,7 @@
 //! that jobs of it may be out of the queue: while it is paused, and after that until all of them are back. Lock order: as for a stop, the
 //! deepest mission first, in each the counts, its row, and then its jobs, without waiting for anybody who has one.
 
-use super::control::{already, told};
+use super::control::{already, told, unless_refused};
 use super::ended::EndedSteps;
 use super::finalize::{self, Mission};
 use super::prepare::Candidate;
@@ -53,7 +53,7 @@ fn pause_whole(
         let (mission_id, reason) = (required("p_mission", p_mission), p_reason);
         let now = clock::now();
         if p_whole != Some(true) {
-            return db::answer(|db| pause(db, mission_id, reason, None, now));
+            return db::answer(|db| unless_refused(|| pause(db, mission_id, reason, None, now)));
         }
         db::answer(|db| {
             // Before any row: a change of limits is over by now, or waits for this transaction.
@@ -150,7 +150,7 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
     answer::if_on(|_| {
         let mission_id = required("p_mission", p_mission);
         let now = clock::now();
-        db::answer(|db| {
+        let resume_all = |db: &Db| {
             gate::pass_alone(mission_id);
             lock_against_rule_change();
             let mut inner: Vec<Uuid> = Vec::new();
@@ -165,7 +165,8 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
             let answer = resume(db, mission_id, &mut ended, now);
             ended.run(db, now);
             answer
-        })
+        };
+        db::answer(|db| unless_refused(|| resume_all(db)))
     })
 }
 

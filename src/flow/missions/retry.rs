@@ -5,6 +5,7 @@
 //! inner one is under way again. Locks: as the end of a step, the missions from the deepest to the outermost, in each first
 //! all its steps by level and id, then its row. Their counts are gone, and are made anew.
 
+use super::control::unless_refused;
 use super::ended::EndedSteps;
 use super::finalize::{self, Mission};
 use super::prepare::Candidate;
@@ -51,7 +52,7 @@ fn fn_mission_retry(p_mission: Option<Uuid>, p_step: default!(Option<&str>, "NUL
     bounded!(fn_mission_retry: p_step);
     answer::if_on(|_| {
         let mission_id = required("p_mission", p_mission);
-        db::answer(|db| retry(db, mission_id, p_step, clock::now()))
+        db::answer(|db| unless_refused(|| retry(db, mission_id, p_step, clock::now())))
     })
 }
 
