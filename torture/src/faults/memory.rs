@@ -9,6 +9,8 @@ use postgres::Client;
 use postgres::error::SqlState;
 use std::time::{Duration, Instant};
 
+/// Every process keeps this much room, in bytes: with less, the system cannot even let its stack grow, and kills it.
+const ROOM: u64 = 2 << 20;
 /// Large calls, of which nothing is kept.
 const LARGE: [&str; 4] = [
     "SELECT agentq.fn_job_enqueue_batch((SELECT jsonb_agg(jsonb_build_object('job_kind', 'x', 'payload_json', jsonb_build_object('a', repeat('x', 900))))
@@ -30,7 +32,7 @@ pub fn strike(stage: &mut Stage, scene: &Scene, dice: &mut Dice) -> Result<(), F
             &[],
         )?;
         for row in rows {
-            limit(row.get(0), Some(dice.below(1 << 20)));
+            limit(row.get(0), Some(ROOM + dice.below(4 << 20)));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -46,7 +48,7 @@ pub fn strike(stage: &mut Stage, scene: &Scene, dice: &mut Dice) -> Result<(), F
 fn large_call(client: &mut Client, dice: &mut Dice) -> Result<bool, Failure> {
     let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
     let call = *dice.one_of(&LARGE);
-    limit(pid, Some(dice.below(4 << 20)));
+    limit(pid, Some(ROOM + dice.below(8 << 20)));
     let outcome = client.batch_execute(&format!("BEGIN; {call}; ROLLBACK"));
     match outcome.map_err(|error| error.code().cloned()) {
         Ok(()) => Ok(false),
