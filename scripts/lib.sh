@@ -2,6 +2,8 @@
 # What every script shares: where things live, who runs the server, how a step reports itself.
 #
 #   $root     the project            $home    everything private to it (AGENTQ_HOME)
+#   $major    the major version of PostgreSQL that is meant: PG, or that of PG_CONFIG, or 15
+#   $place    everything private to that major version: $home/$major
 #   $run_as   the user the server runs as: `postgres` for root, since PostgreSQL refuses to run as
 #             root; empty, meaning the caller, for everybody else
 # Sourced, never run. It changes to $root and turns on strict mode.
@@ -82,7 +84,7 @@ else
     home=$root/.private
     if [[ $run_as ]] && ! others_can_enter "$root"; then
         home_reason="the user $run_as cannot enter $root"
-    elif ((${#home} > 60)); then
+    elif ((${#home} > 57)); then
         home_reason="the path of the project is too long for a Unix socket"
     elif [[ $home == *[!A-Za-z0-9/._+-]* ]]; then
         home_reason="the path of the project has characters that PostgreSQL's tools would trip over"
@@ -95,9 +97,26 @@ mkdir -p "$home/log"
 home=$(cd "$home" && pwd -P)
 [[ -O $home ]] || die "$home belongs to somebody else" "set AGENTQ_HOME to a folder of yours"
 
-# Makes $home/<name>, writable by the server's user and closed to everybody else.
+# --- which PostgreSQL -----------------------------------------------------------------------------
+
+majors=(15 16 17 18)
+
+major_of() { "$1" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p'; } # major_of <pg_config>
+
+if [[ ${PG_CONFIG:-} ]]; then
+    command -v "$PG_CONFIG" >/dev/null || die "there is no $PG_CONFIG" "name one with PG_CONFIG=/path/to/pg_config"
+    major=$(major_of "$PG_CONFIG")
+    [[ ${PG:-$major} == "$major" ]] || die "PG is $PG, but $PG_CONFIG is of PostgreSQL $major" "set one of the two"
+else
+    major=${PG:-15}
+fi
+[[ " ${majors[*]} " == *" $major "* ]] || die "agentq is not made for PostgreSQL $major" "choose one of ${majors[*]} with PG=n"
+place=$home/$major
+mkdir -p "$place"
+
+# Makes $place/<name>, writable by the server's user and closed to everybody else.
 server_dir() {
-    install -d -m 700 ${run_as:+-o "$run_as"} "$home/$1"
+    install -d -m 700 ${run_as:+-o "$run_as"} "$place/$1"
 }
 
 # --- the tools -----------------------------------------------------------------------------------
@@ -106,11 +125,15 @@ server_dir() {
 PATH=$home/tools/bin:$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:/usr/local/sbin:/usr/sbin:/sbin
 export PATH PGRX_HOME=$home/pgrx
 
-# The pg_config of the machine's own PostgreSQL 15.
+# The pg_config of the machine's own PostgreSQL of the major version that is meant: that which PG_CONFIG names, if it does.
 find_pg_config() {
     local candidate
-    for candidate in /usr/lib/postgresql/15/bin/pg_config /usr/pgsql-15/bin/pg_config "$(command -v pg_config || :)"; do
-        if [[ -x $candidate && $("$candidate" --version) == "PostgreSQL 15."* ]]; then
+    if [[ ${PG_CONFIG:-} ]]; then
+        command -v "$PG_CONFIG"
+        return
+    fi
+    for candidate in "/usr/lib/postgresql/$major/bin/pg_config" "/usr/pgsql-$major/bin/pg_config" "$(command -v pg_config || :)"; do
+        if [[ -x $candidate && $(major_of "$candidate") == "$major" ]]; then
             printf %s "$candidate"
             return
         fi
@@ -118,16 +141,12 @@ find_pg_config() {
     return 1
 }
 
-# The PostgreSQL 15 that the caller chose with PG_CONFIG, for install, installcheck and package.
+# The PostgreSQL that the caller chose with PG_CONFIG or PG, for install, installcheck and package.
 chosen_pg_config() {
-    local found
-    found=$(command -v "${PG_CONFIG:-pg_config}") || die "there is no ${PG_CONFIG:-pg_config}" "name one with PG_CONFIG=/path/to/pg_config"
-    [[ $("$found" --version) == "PostgreSQL 15."* ]] ||
-        die "$found is of $("$found" --version), and agentq is for PostgreSQL 15" "name another with PG_CONFIG=/path/to/pg_config"
-    printf %s "$found"
+    find_pg_config || die "the machine has no PostgreSQL $major" "name one with PG_CONFIG=/path/to/pg_config"
 }
 
-# Builds compile against the machine's headers, unless the chosen installation has its own.
+# Builds compile against the private PostgreSQL's headers, unless the chosen installation has its own.
 use_headers_of() {
     if [[ $(readlink -f "$("$1" --includedir-server)") != $(readlink -f "$("$(pg_bin)/pg_config" --includedir-server)") ]]; then
         export PGRX_PG_CONFIG_PATH=$1
@@ -135,7 +154,7 @@ use_headers_of() {
 }
 
 # The bin folder of the private PostgreSQL that scripts/prefix made.
-pg_bin() { readlink -e "$home/bin" || die "there is no private PostgreSQL in $home yet" "run make run, or scripts/prefix"; }
+pg_bin() { readlink -e "$place/bin" || die "there is no private PostgreSQL $major in $home yet" "run make run PG=$major, or scripts/prefix"; }
 
 # So that the caller's own connection settings cannot steer what runs on a private server.
 forget_libpq_env() {

@@ -17,6 +17,7 @@ mod governance;
 mod journal;
 mod json;
 mod memory;
+mod pg;
 mod prepared;
 mod queue;
 mod room;

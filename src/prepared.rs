@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "the server's commands, and its locks")]
 
 use crate::journal::{self, End};
+use crate::pg::process::numbers_of;
 use crate::server::my_database;
 use pgrx::is_a;
 use pgrx::prelude::*;
@@ -38,7 +39,7 @@ fn marked() -> Vec<(i32, u32)> {
     unsafe {
         let list = pg_sys::GetLockConflicts(&tag(), pg_sys::ExclusiveLock as i32, &raw mut count);
         let all = std::slice::from_raw_parts(list, count as usize);
-        all.iter().map(|one| (one.backendId, one.localTransactionId)).collect()
+        all.iter().map(numbers_of).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "reading variables of the server's")]
 
+pub use crate::pg::process::{is_background_worker, my_backend, my_process_number};
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 
@@ -9,12 +10,6 @@ use std::ffi::{CStr, CString};
 pub fn my_database() -> u32 {
     // SAFETY: a plain variable of the server's.
     unsafe { pg_sys::MyDatabaseId }.to_u32()
-}
-
-/// The number of this session among all that the server can have.
-pub fn my_backend() -> usize {
-    // SAFETY: a plain variable of the server's.
-    unsafe { pg_sys::MyBackendId as usize }
 }
 
 /// How many sessions the server can have.
@@ -29,22 +24,10 @@ pub fn my_pid() -> i32 {
     unsafe { pg_sys::MyProcPid }
 }
 
-/// The place of this process in the server's list of processes. A process that runs our code has one.
-pub fn my_process_number() -> i32 {
-    // SAFETY: a plain variable of the server's, which points at the entry of this process.
-    unsafe { (*pg_sys::MyProc).pgprocno }
-}
-
 /// Whether a process with this pid belongs to the server.
 pub fn has_process(pid: i32) -> bool {
     // SAFETY: looks the pid up among the server's processes.
     pid != 0 && unsafe { !pg_sys::BackendPidGetProc(pid).is_null() }
-}
-
-/// Whether this process is a background worker, and not the session of a caller.
-pub fn is_background_worker() -> bool {
-    // SAFETY: a plain flag of the server's.
-    unsafe { pg_sys::IsBackgroundWorker }
 }
 
 /// Whether the server is loading its preloaded libraries, which is when it hands out shared memory.

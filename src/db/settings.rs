@@ -1,5 +1,6 @@
 //! Settings of the server that hold for a while. An error undoes them with the (sub)transaction.
 
+use crate::pg::search_path;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -46,15 +47,7 @@ fn set(name: &CStr, value: &CStr, action: pg_sys::GucAction::Type) {
     }
 }
 
-/// Runs `work` with a search path of the server's own schema alone. It does what SET search_path in a function's
-/// declaration does, for a tenth of its price.
+/// Runs `work` with a search path of the server's own schema alone.
 pub fn with_own_names<R>(work: impl FnOnce() -> R) -> R {
-    // SAFETY: the server copies the path, and keeps the copies on a stack.
-    unsafe {
-        let mut path = pg_sys::OverrideSearchPath { addCatalog: true, ..Default::default() };
-        pg_sys::PushOverrideSearchPath(&mut path);
-        let result = super::parts::with_our_40001(work);
-        pg_sys::PopOverrideSearchPath();
-        result
-    }
+    search_path::with_own(|| super::parts::with_our_40001(work))
 }

@@ -5,18 +5,10 @@
 //! the server obeys wherever it would obey a person, and this module tells the two apart.
 
 use super::parts::{Caught, subtransaction};
+use crate::pg::timeouts::{RegisterTimeout, USER_TIMEOUT, disable_timeout, enable_timeout_after};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-
-unsafe extern "C" {
-    fn RegisterTimeout(id: i32, handler: extern "C-unwind" fn()) -> i32;
-    fn enable_timeout_after(id: i32, delay_ms: i32);
-    fn disable_timeout(id: i32, keep_indicator: bool);
-}
-
-/// The first place in the server's list of timeouts that is free for extensions.
-const USER_TIMEOUT: i32 = 12;
 
 static FIRED: AtomicBool = AtomicBool::new(false);
 

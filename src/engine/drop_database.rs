@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code, reason = "reading the server's commands")]
 
+use crate::pg::ownership::{owns_database, owns_extension};
 use crate::queue::waking::notices;
 use crate::server;
 use crate::shared::process::{Process, sleep};
@@ -39,8 +40,7 @@ fn wanted(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
         };
         let database = pg_sys::get_database_oid(name, true);
         // The server will refuse such a command for somebody else's database: nobody has to leave for it.
-        (database != pg_sys::InvalidOid && pg_sys::pg_database_ownercheck(database, pg_sys::GetUserId()))
-            .then_some(database)
+        (database != pg_sys::InvalidOid && owns_database(database)).then_some(database)
     }
 }
 
@@ -61,7 +61,7 @@ unsafe fn wants_extension(statement: *mut pg_sys::Node) -> bool {
             return false;
         };
         let extension = if is_meant { pg_sys::get_extension_oid(NAME.as_ptr(), true) } else { pg_sys::InvalidOid };
-        extension != pg_sys::InvalidOid && pg_sys::pg_extension_ownercheck(extension, pg_sys::GetUserId())
+        extension != pg_sys::InvalidOid && owns_extension(extension)
     }
 }
 

@@ -6,9 +6,10 @@
 
 #![allow(unsafe_code, reason = "reading the list of databases")]
 
-use super::process::{attach_signals, connect, reload_if_asked, transaction};
+use super::process::{connect, reload_if_asked, transaction};
 use super::settings;
 use crate::base::clock::{self, Micros};
+use crate::pg::signals;
 use crate::server;
 use crate::shared::Text;
 use crate::shared::process::{Process, sleep};
@@ -55,7 +56,7 @@ struct Started {
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn agentq_launcher_main(_arg: pg_sys::Datum) {
-    attach_signals();
+    signals::attach();
     connect(None);
     end_workers_of_a_former_launcher();
     seats::with(|seats| {

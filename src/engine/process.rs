@@ -4,40 +4,17 @@
 #![allow(unsafe_code, reason = "signals, connections and transactions of a background worker")]
 
 use crate::db;
+use crate::pg::timeouts::{self, STATEMENT_TIMEOUT, disable_timeout, enable_timeout_after};
 use pgrx::prelude::*;
 use std::ffi::CStr;
 
 /// Settings of the engine's own sessions, whatever the server's defaults are.
-const SETTINGS: [(&CStr, &CStr); 5] = [
+const SETTINGS: [(&CStr, &CStr); 3] = [
     (c"search_path", c"pg_catalog, pg_temp"),
-    (c"statement_timeout", c"0"),
-    (c"idle_in_transaction_session_timeout", c"0"),
     (c"lock_timeout", c"5s"),
     (c"default_transaction_isolation", c"read committed"),
 ];
 
-unsafe extern "C-unwind" {
-    pub fn die(signal: i32);
-    fn SignalHandlerForConfigReload(signal: i32);
-}
-
-/// Lets the process end at once when asked to, also in the middle of a statement, and reload the
-/// configuration.
-pub fn attach_signals() {
-    // SAFETY: the server's own handlers, set before the signals are let through.
-    unsafe {
-        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
-        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(SignalHandlerForConfigReload));
-        pg_sys::BackgroundWorkerUnblockSignals();
-    }
-}
-
-unsafe extern "C" {
-    fn enable_timeout_after(id: i32, delay_ms: i32);
-    fn disable_timeout(id: i32, keep_indicator: bool);
-}
-/// The place of statement_timeout in the server's list of timeouts.
-const STATEMENT_TIMEOUT: i32 = 3;
 /// A turn of a chore takes at most this long, in milliseconds. None should come near it.
 const LONGEST_TURN_MS: i32 = 60_000;
 
@@ -60,7 +37,7 @@ pub fn connect(database: Option<u32>) {
     // SAFETY: called once, by a background worker.
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
-        for (name, value) in SETTINGS {
+        for (name, value) in SETTINGS.into_iter().chain(timeouts::SETTINGS.map(|name| (name, c"0"))) {
             let (context, source) = (pg_sys::GucContext::PGC_SUSET, pg_sys::GucSource::PGC_S_OVERRIDE);
             pg_sys::SetConfigOption(name.as_ptr(), value.as_ptr(), context, source);
         }

@@ -8,11 +8,13 @@
 
 #![allow(unsafe_code, reason = "changing rights, and running SQL with them")]
 
-use super::process::{attach_signals, connect, die, reload_if_asked, report, transaction};
+use super::process::{connect, reload_if_asked, report, transaction};
 use crate::base::clock;
 use crate::base::settings::Settings;
 use crate::db;
 use crate::json::Jsonb;
+use crate::pg::signals::{self, die};
+use crate::pg::timeouts::*;
 use crate::queue::admin::executors;
 use crate::queue::admin::handlers::{self, Handler};
 use crate::queue::claim;
@@ -39,7 +41,7 @@ thread_local!(static OVERRUN: Cell<i32> = const { Cell::new(0) });
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
-    attach_signals();
+    signals::attach();
     // The launcher gives the number of the seat and the database in one word.
     let (number, database) = ((argument.value() >> 32), argument.value() as u32);
     // SAFETY: the callback is a plain function.
@@ -217,16 +219,6 @@ fn execute_plain(sql: &CStr) {
     let code = unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) };
     assert!(code >= 0, "the server answered {code} to {}", sql.to_string_lossy());
 }
-
-unsafe extern "C" {
-    fn RegisterTimeout(id: i32, handler: extern "C-unwind" fn()) -> i32;
-    fn enable_timeout_after(id: i32, delay_ms: i32);
-    fn disable_timeout(id: i32, keep_indicator: bool);
-    fn get_timeout_indicator(id: i32, reset: bool) -> bool;
-}
-/// The place of statement_timeout in the server's list of timeouts, and of the first free one.
-const STATEMENT_TIMEOUT: i32 = 3;
-const USER_TIMEOUT: i32 = 12;
 
 /// Runs the handler's SQL with the rights of its role; returns the first value of its first row.
 fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {

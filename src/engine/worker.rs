@@ -3,12 +3,13 @@
 #![allow(unsafe_code, reason = "the entry point of a background worker")]
 
 use super::chores;
-use super::process::{attach_signals, connect, reload_if_asked, report, time_limited, transaction};
+use super::process::{connect, reload_if_asked, report, time_limited, transaction};
 use crate::base::clock::{self, Micros};
 use crate::base::settings::Settings;
 use crate::base::version;
 use crate::db::{self, statements};
 use crate::events::seal;
+use crate::pg::signals;
 use crate::queue::settings::NOTIFY_INTERVAL;
 use crate::queue::waking::{listeners, notices};
 use crate::room::{Chore, Outcome, Wakes};
@@ -51,7 +52,7 @@ struct Duty {
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn agentq_worker_main(database: pg_sys::Datum) {
-    attach_signals();
+    signals::attach();
     // SAFETY: a background worker runs this, and gets what the launcher gave it.
     unsafe { pg_sys::before_shmem_exit(Some(leave), database) };
     // Whoever wants the database for himself finds the worker here from now on, and asks it to leave.

@@ -26,6 +26,7 @@ pub use scan::{Bound, Key, Scan};
 use write::Writer;
 
 use crate::base::settings::is_schema_previous;
+use crate::pg::tables;
 use pgrx::prelude::*;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::CStr;
@@ -120,7 +121,7 @@ impl Short {
     fn of(descriptor: pg_sys::TupleDesc, columns: usize) -> Option<Short> {
         // SAFETY: the descriptor is that of an open table; the copy is made where it outlives the transaction.
         unsafe {
-            let attributes = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
+            let attributes = tables::columns(descriptor);
             // A column that was added with a default shows it in rows that end before it.
             let has_defaults = (*descriptor).constr.as_ref().is_some_and(|rules| !rules.missing.is_null());
             if has_defaults || attributes[columns..].iter().any(|a| a.attnotnull) {
@@ -157,7 +158,7 @@ impl Places {
         // SAFETY: an open relation has an id and a descriptor with that many attributes.
         let (id, descriptor, attributes) = unsafe {
             let descriptor = (*relation).rd_att;
-            ((*relation).rd_id, descriptor, (*descriptor).attrs.as_slice((*descriptor).natts as usize))
+            ((*relation).rd_id, descriptor, tables::columns(descriptor))
         };
         let is_it = |places: &&Rc<Places>| places.table == id && places.columns == attributes.len();
         if let Some(places) = PLACES.with_borrow(|known| known.iter().find(is_it).cloned()) {

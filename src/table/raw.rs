@@ -4,6 +4,7 @@
 //! a small call, and the hot path makes a hundred of them. Here the calls are declared as they are, and a guard is
 //! put around those that belong together. What the access methods offer as pointers pgrx does not guard at all.
 
+use crate::pg::declared;
 use pgrx::pg_sys::*;
 use std::ffi::{c_char, c_int};
 
@@ -16,7 +17,7 @@ pub unsafe fn guarded<T>(calls: impl FnOnce() -> T) -> T {
     unsafe { ffi::pg_guard_ffi_boundary(calls) }
 }
 
-unsafe extern "C-unwind" {
+declared! {
     pub fn BuildIndexInfo(index: Relation) -> *mut IndexInfo;
     pub fn CommandCounterIncrement();
     pub fn ExecDropSingleTupleTableSlot(slot: *mut TupleTableSlot);
@@ -41,13 +42,6 @@ unsafe extern "C-unwind" {
     pub fn get_namespace_oid(nspname: *const c_char, missing_ok: bool) -> Oid;
     pub fn get_relname_relid(relname: *const c_char, relnamespace: Oid) -> Oid;
     pub fn heap_attisnull(tup: HeapTuple, attnum: c_int, tupleDesc: TupleDesc) -> bool;
-    pub fn index_beginscan(
-        heapRelation: Relation,
-        indexRelation: Relation,
-        snapshot: Snapshot,
-        nkeys: c_int,
-        norderbys: c_int,
-    ) -> IndexScanDesc;
     pub fn index_close(relation: Relation, lockmode: LOCKMODE);
     pub fn index_endscan(scan: IndexScanDesc);
     pub fn index_getnext_slot(scan: IndexScanDesc, direction: ScanDirection::Type, slot: *mut TupleTableSlot) -> bool;

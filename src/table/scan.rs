@@ -1,6 +1,7 @@
 //! Finding rows by an index, in its order.
 
 use super::{Moment, RowReader, Table, names, raw};
+use crate::pg::tables;
 use pgrx::prelude::*;
 use pgrx::{IntoDatum, Uuid};
 use std::ffi::CStr;
@@ -165,7 +166,7 @@ impl<'a> Scan<'a> {
                 look_up(all);
                 look_up(row);
                 let index = raw::index_open(id, pg_sys::AccessShareLock as i32);
-                let scan = raw::index_beginscan(table.relation, index, moment.0, count, 0);
+                let scan = tables::begin_scan(table.relation, index, moment.0, count);
                 raw::index_rescan(scan, first, count, ptr::null_mut(), 0);
                 (index, scan, raw::table_slot_create(table.relation, ptr::null_mut()))
             })

@@ -5,6 +5,7 @@
 //! server's logical replication, through the executor.
 
 use super::{Places, Row, raw};
+use crate::pg::tables;
 use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::ptr;
@@ -139,8 +140,7 @@ impl Writer {
     fn lacks_something(&self, slot: *mut pg_sys::TupleTableSlot) -> bool {
         // SAFETY: the slot has as many columns as its descriptor; columns behind those may be NULL.
         unsafe {
-            let descriptor = &*(*self.relation).rd_att;
-            let attributes = descriptor.attrs.as_slice(descriptor.natts as usize);
+            let attributes = tables::columns((*self.relation).rd_att);
             let columns = (*(*slot).tts_tupleDescriptor).natts as usize;
             let nulls = std::slice::from_raw_parts((*slot).tts_isnull, columns);
             attributes.iter().zip(nulls).any(|(attribute, is_null)| attribute.attnotnull && *is_null)
@@ -316,7 +316,12 @@ impl Index {
 
     fn close(self) {
         // SAFETY: opened by `open_all`, and closed once.
-        unsafe { raw::guarded(|| raw::index_close(self.relation, pg_sys::NoLock as i32)) }
+        unsafe {
+            raw::guarded(|| {
+                tables::end_insertions(self.relation, self.info);
+                raw::index_close(self.relation, pg_sys::NoLock as i32);
+            })
+        }
     }
 }
 
@@ -364,10 +369,9 @@ impl Executor {
 
     /// Adds the index entries of a row that was just written.
     fn index(&self, slot: *mut pg_sys::TupleTableSlot) {
-        let none = ptr::null_mut();
         // SAFETY: the slot holds a row of the table and knows where it was written.
         unsafe {
-            pg_sys::ExecInsertIndexTuples(self.target, slot, self.state, false, false, none, ptr::null_mut());
+            tables::insert_index_tuples(self.target, slot, self.state);
             pg_sys::MemoryContextReset((*pg_sys::MakePerTupleExprContext(self.state)).ecxt_per_tuple_memory);
         }
     }

@@ -10,4 +10,5 @@ mod prepared;
 mod schedules;
 mod strangers;
 mod tick;
+mod timers;
 mod waiting;

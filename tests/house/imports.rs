@@ -7,8 +7,8 @@ use crate::sources::files;
 use agentq_tests::project_root;
 
 /// What stands beside the rooms, on which all of them build. It may name base, and no other room.
-const FOUNDATION: [&str; 11] =
-    ["error", "server", "commands", "journal", "memory", "prepared", "room", "db", "json", "shared", "table"];
+const FOUNDATION: [&str; 12] =
+    ["error", "server", "commands", "journal", "memory", "pg", "prepared", "room", "db", "json", "shared", "table"];
 /// The parts of the queue, from the lowest to the highest.
 const PARTS: [&str; 16] = [
     "settings",

@@ -11,6 +11,7 @@ mod dump;
 mod errors;
 mod every_call;
 mod filled;
+mod headers;
 mod imports;
 mod lifecycle;
 mod names;

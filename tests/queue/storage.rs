@@ -307,3 +307,20 @@ fn a_claim_whose_statement_fails_leaves_its_jobs_first_in_line() {
     assert_eq!(drain(&mut worker, "fn_job_claim('bob')", "job_id"), jobs[1..]);
     db.assert_sound();
 }
+
+/// An access method may keep a page at hand from one row to the next, as that of BRIN does, and must be told when it is over.
+#[test]
+fn no_page_stays_pinned_when_a_transaction_ends() {
+    let db = database();
+    let mut s = db.session();
+    for count in [1, 3] {
+        enqueue_all(&mut s, "k", count);
+        let jobs = s.call(&format!("fn_job_claim_batch('bob', {count}, p_options => '{{\"acks\": true}}')"));
+        let answer = s.json("SELECT agentq.fn_job_ack_batch('bob', $1)", &[&jobs["acks"]]);
+        assert_eq!(answer["ok"], true, "{answer}");
+    }
+    let log = db.cluster.log();
+    let leaks: Vec<&str> =
+        log.lines().filter(|line| ["refcount leak", "was not closed"].iter().any(|leak| line.contains(leak))).collect();
+    assert!(leaks.is_empty(), "{leaks:#?}");
+}
