@@ -29,6 +29,7 @@ extension_sql_file!(
         "base_access",
         fn_bounded,
         fn_clock_now,
+        fn_node_of,
         fn_version,
         fn_config_accepts,
         fn_config_defaults,
@@ -62,7 +63,8 @@ extension_sql_file!("../sql/queue/limits.sql", name = "queue_limits", requires =
 extension_sql_file!("../sql/queue/domains.sql", name = "queue_domains", requires = ["queue_limits"]);
 extension_sql_file!("../sql/queue/job.sql", name = "queue_job", requires = ["queue_domains"]);
 extension_sql_file!("../sql/queue/job_order_due.sql", name = "queue_job_order_due", requires = ["queue_job"]);
-extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job_order_due"]);
+extension_sql_file!("../sql/queue/job_end_due.sql", name = "queue_job_end_due", requires = ["queue_job_order_due"]);
+extension_sql_file!("../sql/queue/dead_letter.sql", name = "queue_dead_letter", requires = ["queue_job_end_due"]);
 extension_sql_file!("../sql/queue/heartbeat.sql", name = "queue_heartbeat", requires = ["queue_dead_letter"]);
 extension_sql_file!("../sql/queue/job_queue_view.sql", name = "queue_job_queue_view", requires = ["queue_heartbeat"]);
 extension_sql_file!("../sql/queue/sight.sql", name = "queue_sight", requires = ["queue_job_queue_view"]);

@@ -4,6 +4,7 @@
 
 pub use crate::pg::process::{is_background_worker, my_backend, my_process_number};
 use pgrx::pg_sys;
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 
 /// The database of this session.
@@ -34,6 +35,12 @@ pub fn has_process(pid: i32) -> bool {
 pub fn is_preloading() -> bool {
     // SAFETY: a plain flag of the server's.
     unsafe { pg_sys::process_shared_preload_libraries_in_progress }
+}
+
+/// Whether pg_upgrade has started this server.
+pub fn is_in_binary_upgrade() -> bool {
+    // SAFETY: a plain flag of the server's.
+    unsafe { pg_sys::IsBinaryUpgrade }
 }
 
 /// Whether the script of an extension runs.
@@ -73,10 +80,32 @@ pub fn is_read_only() -> bool {
     unsafe { pg_sys::XactReadOnly }
 }
 
-/// Whether the caller has opened a transaction, and so decides when it ends.
+// Whether the caller has opened a transaction, as it was before a subtransaction of ours: within one the server says so always.
+thread_local!(static OUTSIDE: Cell<Option<bool>> = const { Cell::new(None) });
+
+/// Whether the caller has opened a transaction, and so decides when it ends. True within a subtransaction of the caller's.
 pub fn is_in_transaction_block() -> bool {
     // SAFETY: reads the state of the transaction.
-    unsafe { pg_sys::IsTransactionBlock() }
+    OUTSIDE.get().unwrap_or_else(|| unsafe { pg_sys::IsTransactionBlock() })
+}
+
+/// What is remembered while a subtransaction of ours is open, by the first of them.
+pub struct Outside(bool);
+
+impl Outside {
+    /// None: a subtransaction of ours is open, and it is remembered already.
+    pub fn now() -> Option<Outside> {
+        OUTSIDE.get().is_none().then(|| Outside(is_in_transaction_block()))
+    }
+
+    pub fn remembered(self) -> Outside {
+        OUTSIDE.set(Some(self.0));
+        self
+    }
+
+    pub fn forget(self) {
+        OUTSIDE.set(None);
+    }
 }
 
 /// The innermost subtransaction that is open.

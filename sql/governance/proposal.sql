@@ -43,6 +43,7 @@ CREATE TABLE agentq.command (
 );
 CREATE UNIQUE INDEX command_mission_idx ON agentq.command (mission_id) WHERE mission_id IS NOT NULL;
 CREATE INDEX command_pending_idx ON agentq.command (created_at) WHERE decision = 'pending';
+CREATE INDEX command_open_idx ON agentq.command (mission_id) WHERE mission_id IS NOT NULL AND finished_at IS NULL;
 CREATE INDEX command_created_idx ON agentq.command (created_at);
 COMMENT ON TABLE agentq.command IS 'What somebody wants done, what was decided about it, under which policies, and what came of it. v_proposal shows it as a proposal.';
 COMMENT ON COLUMN agentq.command.command_id IS 'Time-ordered id; the proposal''s id.';

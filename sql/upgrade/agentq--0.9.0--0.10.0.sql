@@ -145,6 +145,7 @@ COMMENT ON COLUMN agentq.mission.updated_at IS 'When this row last changed; NULL
 COMMENT ON COLUMN agentq.mission.status IS 'approved: it was started paused; running, cancelling, compensating, finishing, succeeded, failed or cancelled.';
 -- include: sql/flow/mission_wait.sql
 -- include: sql/flow/mission_end_due.sql
+-- include: sql/queue/job_end_due.sql
 -- include: sql/flow/mission_views.sql
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{reader, operator}', '{fn_mission_begun_at}');
 
@@ -154,6 +155,7 @@ ALTER TABLE agentq_internal.effect_drift
 COMMENT ON COLUMN agentq_internal.effect_drift.drift IS 'undeclared: planned and not declared; missing: declared and not done; standing: to be undone, when its chain halted.';
 COMMENT ON COLUMN agentq.v_effect_drift.drift IS 'undeclared: planned and not declared; missing: declared and not done; standing: to be undone, when its chain halted.';
 
+CREATE INDEX command_open_idx ON agentq.command (mission_id) WHERE mission_id IS NOT NULL AND finished_at IS NULL;
 ALTER TABLE agentq.command ADD COLUMN trace_id text, ADD COLUMN traceparent text, ADD COLUMN correlation_id text;
 COMMENT ON COLUMN agentq.command.trace_id IS 'The trace that it is part of.';
 COMMENT ON COLUMN agentq.command.traceparent IS 'That trace as W3C Trace Context writes it, if the caller gave it so.';
@@ -275,6 +277,14 @@ COMMENT ON COLUMN agentq.schedule.last_job_id IS 'The job of the last slot, or t
 COMMENT ON COLUMN agentq.v_schedule.last_job_id IS 'The job of the last slot, or the mission or proposal.';
 
 COMMENT ON FUNCTION agentq.fn_limit_report IS 'Tells what the other side said of a key, such as a provider: that it lets nobody through before p_retry_at, or that p_remaining is left. All workers heed it at once. A rule must be about the key, and a day ahead is the most.';
+
+-- Ids name the server that has made them.
+CREATE FUNCTION agentq.fn_node_of(p_id uuid) RETURNS integer
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_node_of_wrapper';
+COMMENT ON FUNCTION agentq.fn_node_of(uuid) IS 'The server that has made an id: its agentq.node. NULL for what is not time-ordered, such as a token.';
+SELECT agentq_internal.fn_access_allow('EXECUTE', '{producer, proposer, worker, reader, operator}', '{fn_node_of}');
 
 -- Whatever a caller passes has a bound.
 CREATE FUNCTION agentq_internal.fn_bounded(p_function text, p_argument text, p_bytes bigint, p_elements bigint DEFAULT NULL) RETURNS boolean

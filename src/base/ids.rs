@@ -1,24 +1,57 @@
-//! Ids: new ones, those that callers hand in, and what an id says of its time.
+//! Ids: new ones, those that callers hand in, and what an id says of its time and its node.
 
 use super::clock::{self, Micros};
-use pgrx::Uuid;
+use agentq_core::id::{self, LAST_NODE, Maker};
+use pgrx::prelude::*;
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, Uuid};
+use std::cell::Cell;
+use std::time::SystemTime;
 
-/// The low bits of an id, which say nothing about its time.
-const RANDOM: u128 = (1 << 62) - 1;
+/// The number of this server among those that share work.
+static NODE: GucSetting<i32> = GucSetting::<i32>::new(0);
 
-/// A new time-ordered id.
-pub fn new_id() -> Uuid {
-    Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
+thread_local!(static MAKER: Cell<Maker> = Cell::new(Maker::default()));
+
+pub fn init() {
+    GucRegistry::define_int_guc(
+        c"agentq.node",
+        c"The number of this server among those that share work: the low 10 bits of every id that it makes.",
+        c"Ids are for ever: choose it before the first job, a different one for each server; a server and its standbys have one. agentq.fn_node_of(id) reads it.",
+        &NODE,
+        0,
+        i32::from(LAST_NODE),
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
 }
 
-/// New time-ordered ids, one after the other. Made from one, because asking the kernel for chance
-/// takes longer than all the rest.
+/// A new time-ordered id. It can be guessed: what is to be kept secret is a token.
+pub fn new_id() -> Uuid {
+    let mut maker = MAKER.get();
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let id = maker.next(since_1970.as_millis() as u64, NODE.get() as u16, || uuid::Uuid::new_v4().as_u64_pair().1 << 2);
+    MAKER.set(maker);
+    Uuid::from_bytes(id)
+}
+
+/// New time-ordered ids, one after the other.
 pub fn new_ids() -> impl Iterator<Item = Uuid> {
-    let first = uuid::Uuid::now_v7().as_u128();
-    (0..).map(move |step| {
-        let id = (first & !RANDOM) | (first.wrapping_add(step) & RANDOM);
-        Uuid::from_bytes(id.to_be_bytes())
-    })
+    std::iter::repeat_with(new_id)
+}
+
+/// Something that nobody can guess.
+pub fn new_token() -> Uuid {
+    Uuid::from_bytes(*uuid::Uuid::new_v4().as_bytes())
+}
+
+/// A number from 0 to 1.
+pub fn chance() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}
+
+#[pg_extern(immutable, parallel_safe, strict)]
+fn fn_node_of(p_id: Uuid) -> Option<i32> {
+    id::node_of(*p_id.as_bytes()).map(i32::from)
 }
 
 const UNIX_TO_SERVER_EPOCH_MS: i64 = 946_684_800_000;

@@ -15,4 +15,9 @@ pub mod version;
 
 use crate::room::Room;
 
-pub static ROOM: Room = Room { settings: settings::KEYS, init: clock::init, ..Room::EMPTY };
+pub static ROOM: Room = Room { settings: settings::KEYS, init, ..Room::EMPTY };
+
+fn init() {
+    clock::init();
+    ids::init();
+}

@@ -1,16 +1,60 @@
 //! Parts of a transaction that may fail by themselves: subtransactions, and errors that are caught.
 
 use crate::error::{changed_meanwhile, is_of_server, raise};
-use crate::server::has_fixed_snapshot;
+use crate::server::{Outside, has_fixed_snapshot};
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::{PgSqlErrorCode, PgTryBuilder, pg_sys};
+use std::fmt::{Display, Formatter};
 use std::panic::AssertUnwindSafe;
+
+/// A subtransaction that is open, and what was in force before it.
+struct Part {
+    context: pg_sys::MemoryContext,
+    owner: pg_sys::ResourceOwner,
+    outside: Option<Outside>,
+}
+
+impl Part {
+    fn begin() -> Part {
+        let outside = Outside::now();
+        // SAFETY: what PL/pgSQL does around a block with an exception handler.
+        let (context, owner) = unsafe {
+            let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+            pg_sys::BeginInternalSubTransaction(std::ptr::null());
+            pg_sys::MemoryContextSwitchTo(context);
+            (context, owner)
+        };
+        Part { context, owner, outside: outside.map(Outside::remembered) }
+    }
+
+    fn end(self, is_kept: bool) {
+        if let Some(outside) = self.outside {
+            outside.forget();
+        }
+        // SAFETY: as above.
+        unsafe {
+            if is_kept {
+                pg_sys::ReleaseCurrentSubTransaction();
+            } else {
+                pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            }
+            pg_sys::MemoryContextSwitchTo(self.context);
+            pg_sys::CurrentResourceOwner = self.owner;
+        }
+    }
+}
 
 /// An error that was caught.
 pub struct Caught {
     pub code: PgSqlErrorCode,
     pub message: String,
     pub hint: String,
+}
+
+impl Display for Caught {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        to.write_str(&self.message)
+    }
 }
 
 /// Runs `work`; an error is returned.
@@ -52,21 +96,10 @@ pub fn attempt<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
 
 /// Runs `work` in a subtransaction; an error undoes what it did, and is returned if the caller keeps it, or else goes on.
 pub fn subtransaction<R>(work: impl FnOnce() -> R, keeps: impl FnOnce(&Caught) -> bool) -> Result<R, Caught> {
-    // SAFETY: what PL/pgSQL does around a block with an exception handler.
-    let (result, kept) = unsafe {
-        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
-        pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        pg_sys::MemoryContextSwitchTo(context);
-        let result = caught(work);
-        let kept = result.as_ref().err().is_none_or(keeps);
-        match &result {
-            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
-            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
-        }
-        pg_sys::MemoryContextSwitchTo(context);
-        pg_sys::CurrentResourceOwner = owner;
-        (result, kept)
-    };
+    let part = Part::begin();
+    let result = caught(work);
+    let kept = result.as_ref().err().is_none_or(keeps);
+    part.end(result.is_ok());
     if let Err(error) = &result
         && !kept
     {
@@ -93,23 +126,12 @@ pub fn nothing_if_changed(done: Result<usize, Caught>) -> usize {
 /// Runs `work` in a subtransaction, and undoes it if `work` says that it is not worth keeping: then no
 /// lock is kept either. What it returns must not point into rows. An error undoes it as well, and goes on.
 pub fn worth_keeping<R>(work: impl FnOnce() -> (R, bool)) -> R {
-    // SAFETY: as above.
-    unsafe {
-        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
-        pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        pg_sys::MemoryContextSwitchTo(context);
-        // Left open by an error, it would leave the session in a transaction that nobody has begun.
-        let done = caught(work);
-        if matches!(done, Ok((_, true))) {
-            pg_sys::ReleaseCurrentSubTransaction();
-        } else {
-            pg_sys::RollbackAndReleaseCurrentSubTransaction();
-        }
-        pg_sys::MemoryContextSwitchTo(context);
-        pg_sys::CurrentResourceOwner = owner;
-        match done {
-            Ok((result, _)) => result,
-            Err(error) => raise(error.code, error.message, error.hint),
-        }
+    let part = Part::begin();
+    // Left open by an error, it would leave the session in a transaction that nobody has begun.
+    let done = caught(work);
+    part.end(matches!(done, Ok((_, true))));
+    match done {
+        Ok((result, _)) => result,
+        Err(error) => raise(error.code, error.message, error.hint),
     }
 }

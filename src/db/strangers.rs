@@ -4,6 +4,7 @@
 
 use super::parts::{Caught, attempt};
 use super::settings::with_setting;
+use crate::server::lock_timeout;
 use agentq_core::backoff::backoff_seconds;
 use pgrx::PgSqlErrorCode;
 use std::cell::{Cell, RefCell};
@@ -48,7 +49,9 @@ impl Patience {
     /// Runs `work` in a subtransaction, in which no lock is waited for longer than there is patience. An error undoes what it
     /// did, and is returned.
     pub fn attempt<R>(&self, work: impl FnOnce() -> R) -> Result<R, Caught> {
-        let wait = (self.left.get().as_millis() as u64).clamp(1, ITEM_MS);
+        // Within another part, or where the caller has less patience, that holds.
+        let most = lock_timeout().map_or(ITEM_MS, |most| ITEM_MS.min(most.as_millis() as u64));
+        let wait = (self.left.get().as_millis() as u64).min(most).max(1);
         let wait = CString::new(format!("{wait}ms")).expect("digits");
         let began = Instant::now();
         let done = attempt(|| with_setting(c"lock_timeout", &wait, work));

@@ -11,6 +11,7 @@ use crate::server::my_database;
 use crate::shared::is_preloaded;
 use crate::shared::seats::{self, SqlSeat};
 use pgrx::Uuid;
+use pgrx::prelude::*;
 
 pub fn keep() -> Outcome {
     let needed = db::connect(|db| !handlers::all(db).is_empty());
@@ -31,14 +32,19 @@ pub fn keep() -> Outcome {
     if let Some(launcher) = launcher {
         launcher.wake();
     }
-    let mut rows = 0;
+    // Anybody may tick under the name of one of them, and not commit.
+    let (mut rows, patience) = (0, db::Patience::of_a_turn());
     for (number, sql) in seats.iter().enumerate() {
-        if sql.process.is_alive() {
-            tick(number, sql);
-            rows += 1;
+        let done = if sql.process.is_alive() {
+            patience.attempt(|| tick(number, sql))
         } else if let Some(job) = sql.job {
-            bury(number, Uuid::from_bytes(job), Uuid::from_bytes(sql.token));
-            rows += 1;
+            patience.attempt(|| bury(number, Uuid::from_bytes(job), Uuid::from_bytes(sql.token)))
+        } else {
+            continue;
+        };
+        match done {
+            Ok(()) => rows += 1,
+            Err(error) => log!("agentq: SQL worker {} is looked after later: {error}", number + 1),
         }
     }
     Outcome::rows(rows)
@@ -50,8 +56,8 @@ fn tick(number: usize, sql: &SqlSeat) {
 }
 
 fn bury(number: usize, job: Uuid, token: Uuid) {
-    seats::with_seat(my_database(), |seat| seat.sql[number].job = None);
     if db::connect(|db| answer::state_of(db, job)).is_some() {
         end_of_the_dead(&executor_name(number), job, token);
     }
+    seats::with_seat(my_database(), |seat| seat.sql[number].job = None);
 }

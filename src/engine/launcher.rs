@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code, reason = "reading the list of databases")]
 
-use super::process::{connect, reload_if_asked, transaction};
+use super::process::{ENGINE_WAITS, connect, reload_if_asked, transaction};
 use super::settings;
 use crate::base::clock::{self, Micros};
 use crate::pg::signals;
@@ -57,7 +57,7 @@ struct Started {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn agentq_launcher_main(_arg: pg_sys::Datum) {
     signals::attach();
-    connect(None);
+    connect(None, ENGINE_WAITS);
     end_workers_of_a_former_launcher();
     seats::with(|seats| {
         seats.launcher = Process::me();

@@ -18,6 +18,7 @@ mod worker;
 
 use crate::commands;
 use crate::room::Room;
+use crate::server;
 use crate::shared::seats;
 
 pub static ROOM: Room = Room {
@@ -28,7 +29,10 @@ pub static ROOM: Room = Room {
         crate::base::settings::when_read(seats::request_engine);
     },
     init_preloaded: || {
-        launcher::register();
+        // pg_upgrade copies a server that stands still.
+        if !server::is_in_binary_upgrade() {
+            launcher::register();
+        }
         commands::watch(drop_database::watch);
     },
     ..Room::EMPTY

@@ -3,17 +3,14 @@
 
 #![allow(unsafe_code, reason = "signals, connections and transactions of a background worker")]
 
-use crate::db;
+use crate::db::{self, Caught};
 use crate::pg::timeouts::{self, STATEMENT_TIMEOUT, disable_timeout, enable_timeout_after};
 use pgrx::prelude::*;
 use std::ffi::CStr;
 
 /// Settings of the engine's own sessions, whatever the server's defaults are.
-const SETTINGS: [(&CStr, &CStr); 3] = [
-    (c"search_path", c"pg_catalog, pg_temp"),
-    (c"lock_timeout", c"5s"),
-    (c"default_transaction_isolation", c"read committed"),
-];
+const SETTINGS: [(&CStr, &CStr); 2] =
+    [(c"search_path", c"pg_catalog, pg_temp"), (c"default_transaction_isolation", c"read committed")];
 
 /// A turn of a chore takes at most this long, in milliseconds. None should come near it.
 const LONGEST_TURN_MS: i32 = 60_000;
@@ -31,13 +28,19 @@ pub fn time_limited<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Connects this process to a database. None: to the catalogs that all databases share.
-pub fn connect(database: Option<u32>) {
+/// How long the engine waits for a lock, wherever it says nothing shorter: it works for all, and whoever is in its way is
+/// left alone for a while. The SQL of a handler has a worker for itself.
+pub const ENGINE_WAITS: &CStr = c"250ms";
+pub const HANDLERS_WAIT: &CStr = c"5s";
+
+/// Connects this process to a database, with this `lock_timeout`. None: to the catalogs that all databases share.
+pub fn connect(database: Option<u32>, waits: &CStr) {
     let database = database.map_or(pg_sys::InvalidOid, pg_sys::Oid::from_u32);
     // SAFETY: called once, by a background worker.
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
-        for (name, value) in SETTINGS.into_iter().chain(timeouts::SETTINGS.map(|name| (name, c"0"))) {
+        let settings = SETTINGS.into_iter().chain([(c"lock_timeout", waits)]);
+        for (name, value) in settings.chain(timeouts::SETTINGS.map(|name| (name, c"0"))) {
             let (context, source) = (pg_sys::GucContext::PGC_SUSET, pg_sys::GucSource::PGC_S_OVERRIDE);
             pg_sys::SetConfigOption(name.as_ptr(), value.as_ptr(), context, source);
         }
@@ -66,9 +69,8 @@ pub fn report(activity: Option<&CStr>) {
     }
 }
 
-/// Runs `work` in a transaction. An error rolls it back and is returned as its message; the process
-/// goes on.
-pub fn transaction<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+/// Runs `work` in a transaction. An error rolls it back and is returned; the process goes on.
+pub fn transaction<R>(work: impl FnOnce() -> R) -> Result<R, Caught> {
     // SAFETY: a background worker is in no transaction between two of these.
     unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
@@ -90,5 +92,5 @@ pub fn transaction<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     }
     // SAFETY: reports what this session did to the statistics, outside a transaction.
     unsafe { pg_sys::pgstat_report_stat(false) };
-    result.map_err(|error| error.message)
+    result
 }

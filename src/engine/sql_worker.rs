@@ -8,7 +8,7 @@
 
 #![allow(unsafe_code, reason = "changing rights, and running SQL with them")]
 
-use super::process::{connect, reload_if_asked, report, transaction};
+use super::process::{HANDLERS_WAIT, connect, reload_if_asked, report, transaction};
 use crate::base::clock;
 use crate::base::settings::Settings;
 use crate::db;
@@ -46,7 +46,7 @@ pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
     let (number, database) = ((argument.value() >> 32), argument.value() as u32);
     // SAFETY: the callback is a plain function.
     unsafe { pg_sys::before_shmem_exit(Some(leave), argument) };
-    connect(Some(database));
+    connect(Some(database), HANDLERS_WAIT);
     // SAFETY: once in the life of the process; the timer calls a plain function.
     OVERRUN.set(unsafe { RegisterTimeout(USER_TIMEOUT, overrun) });
     if seats::with_seat(database, |seat| seat.is_held()).unwrap_or(true) {
@@ -188,7 +188,8 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) -> bool {
     };
     if let Err(error) = outcome {
         let class = if timed_out { "timeout" } else { "handler_error" };
-        let failed = transaction(|| fail::fail(job.id, name, Some(job.token), &Failed::with(&error, Some(class))));
+        let failed =
+            transaction(|| fail::fail(job.id, name, Some(job.token), &Failed::with(&error.message, Some(class))));
         if let Err(error) = failed {
             warning!("agentq: the failure of job {} could not be recorded: {error}", job.id);
         }

@@ -11,8 +11,8 @@ use crate::queue::answer;
 use crate::queue::ends::hooks;
 use crate::queue::storage::marks::wake_all_at_commit;
 use crate::room::{Chore, Next, Outcome};
-use crate::server::is_creating_extension;
-use crate::shared::news;
+use crate::server::{is_creating_extension, is_in_transaction_block};
+use crate::shared::{news, seats};
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
@@ -35,6 +35,12 @@ fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
             format!("there is no chore \"{}\"", agentq_core::error::shown(p_chore.unwrap_or_default())),
             format!("The chores are: {}.", names.join(", ")),
         )
+    }
+    // What chores lock would stay locked until the caller commits, and the engine would have to do without.
+    if is_in_transaction_block() && seats::is_running_here() {
+        wake_all_at_commit();
+        return Jsonb::from_value(json!({"ok": true, "code": "left_to_the_engine", "failed": 0, "chores": [],
+            "message": "the engine runs, and chores that are run by hand in a transaction would be in its way; it runs all of them when this one commits"}));
     }
     let each: Vec<Value> = chosen.into_iter().map(tick).collect();
     let failed = each.iter().filter(|chore| !chore["error"].is_null()).count();
@@ -71,10 +77,17 @@ fn tick(chore: &Chore) -> Value {
     .map_err(|error| error.message);
     let ended = clock::real_now();
     // Another tick of this chore may have been recorded since a fixed snapshot: that stays.
-    hooks::skipping(|| {
-        chores::record(chore.name, &result, began, ended, ended + chore.every_us);
-        1
-    });
+    // Nor is one waited for whose transaction is still open.
+    let record = || {
+        db::with_setting(c"lock_timeout", c"1ms", || {
+            chores::record(chore.name, &result, began, ended, ended + chore.every_us);
+            1
+        })
+    };
+    match db::attempt(|| hooks::skipping(record)) {
+        Err(error) if !error.is_in_the_way() => raise(error.code, error.message, error.hint),
+        _ => {}
+    }
     let (rows, error) = match &result {
         Ok(outcome) => (outcome.rows, None),
         Err(error) => (0, Some(error.as_str())),

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "the entry point of a background worker")]
 
 use super::chores;
-use super::process::{connect, reload_if_asked, report, time_limited, transaction};
+use super::process::{ENGINE_WAITS, connect, reload_if_asked, report, time_limited, transaction};
 use crate::base::clock::{self, Micros};
 use crate::base::settings::Settings;
 use crate::base::version;
@@ -34,6 +34,8 @@ const READ_EVERY_US: i64 = 200_000;
 const CHECK_EVERY_US: i64 = 1_000_000;
 /// A chore that an operator has switched off, or that rests, is asked about again after this long, in microseconds.
 const OFF_FOR_US: i64 = 1_000_000;
+/// A chore in whose way somebody was is tried again after this long, in microseconds.
+const IN_THE_WAY_US: i64 = 500_000;
 
 /// A chore in this process: when it is due, and how it went.
 struct Duty {
@@ -64,7 +66,7 @@ pub extern "C-unwind" fn agentq_worker_main(database: pg_sys::Datum) {
     if wanted != Some(true) {
         return;
     }
-    connect(Some(database.value() as u32));
+    connect(Some(database.value() as u32), ENGINE_WAITS);
     let held = seats::with_seat(my_database(), |seat| {
         seat.excused |= seat.is_held();
         seat.is_held()
@@ -127,7 +129,7 @@ fn extension() -> Extension {
         Ok(None) => Extension::None,
         Ok(Some(version)) if version::schema(&version) == Schema::Current => Extension::Ours,
         Ok(Some(version)) => Extension::Other(version),
-        Err(error) => Extension::Other(error),
+        Err(error) => Extension::Other(error.message),
     }
 }
 
@@ -291,12 +293,18 @@ impl Duty {
                 }
                 self.show(began, ended, outcome.rows);
             }
+            // Nothing is wrong with it, and it is not to be left alone for ever longer.
+            Err(error) if error.is_in_the_way() => {
+                self.due_at = ended + IN_THE_WAY_US;
+                log!("agentq: chore {name} is tried again in a moment: {error}");
+                self.show(began, ended, 0);
+            }
             Err(error) => {
                 self.failures += 1;
                 let pause = (every_us << self.failures.min(10)).clamp(1_000_000, LONGEST_PAUSE_US);
                 self.due_at = ended + pause;
                 warning!("agentq: chore {name} failed, and is tried again in {} s: {error}", pause / 1_000_000);
-                self.write(&Err(error), began, ended);
+                self.write(&Err(error.message), began, ended);
                 self.show(began, ended, 0);
             }
         }
@@ -305,7 +313,12 @@ impl Duty {
     fn write(&mut self, result: &Result<Outcome, String>, began: Micros, ended: Micros) {
         self.written_at = ended;
         let (name, due_at) = (self.chore.name, self.due_at);
-        if let Err(error) = transaction(|| chores::record(name, result, began, ended, due_at)) {
+        // Whoever runs chores by hand in a long transaction has this row locked. Shared memory knows how it went.
+        let record =
+            || db::with_setting(c"lock_timeout", c"1ms", || chores::record(name, result, began, ended, due_at));
+        if let Err(error) = transaction(record)
+            && !error.is_in_the_way()
+        {
             warning!("agentq: the run of chore {name} could not be written down: {error}");
         }
     }

@@ -38,7 +38,7 @@ pub fn ended(is_kept: bool) {
     }
 }
 
-/// Whether events of this origin are here, sealed or not.
+/// Whether events are here, sealed or not, that were written here or have come with the files, but not by a dump.
 pub fn is_known(db: &Db) -> bool {
     db.run(&ORIGIN_IS_KNOWN, &[origin().as_str().into()]).only()
 }

@@ -20,7 +20,7 @@ use crate::base::settings::Settings;
 use crate::db::{self, Db, statements};
 use crate::error::raise;
 use crate::room::Outcome;
-use crate::server::is_background_worker;
+use crate::server::{is_background_worker, is_in_transaction_block};
 use agentq_core::chain::Chain;
 use agentq_core::partition::{self, DAY_US, Span};
 use pgrx::prelude::*;
@@ -58,6 +58,10 @@ pub fn keep() -> Outcome {
 }
 
 fn make_and_drop(db: &Db, settings: &Settings, now: Micros) -> Upkeep {
+    // Their locks are everybody's, and are not to be kept by who has a transaction open.
+    if is_in_transaction_block() {
+        return Upkeep::default();
+    }
     // A restore brings its own partitions: the engine makes none before somebody uses events.
     if is_background_worker() && !feed::is_used() {
         return Upkeep::default();

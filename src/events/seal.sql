@@ -46,7 +46,8 @@ WHERE e.xid >= $1::xid8 AND e.xid < $2::xid8 AND (e.xid, e.event_id) > ($3::xid8
 ORDER BY e.xid, e.event_id LIMIT $7
 
 -- name: seal_last_xid()
-SELECT xid::text FROM agentq.event ORDER BY xid DESC LIMIT 1
+-- By the number, and not by the text that it is shown as.
+SELECT e.xid::text FROM agentq.event e ORDER BY e.xid DESC LIMIT 1
 
 -- name: seal_places(seqs int8[], purposes text[], places int8[], ids uuid[], times timestamptz[], digests text[],
 --   hashes text[], form int4)

@@ -10,7 +10,7 @@ use super::steps::{self, STEP_RUNS};
 use crate::base::actor::actor;
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::ids::new_id;
+use crate::base::ids::new_token;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required, run_again};
 use crate::json::{self, Jsonb};
@@ -162,7 +162,7 @@ impl<'a> Begin<'a> {
 
     fn run(&self, db: &Db) -> Jsonb {
         for _ in 0..3 {
-            let (now, token) = (clock::now(), new_id());
+            let (now, token) = (clock::now(), new_token());
             if let Some(until) = self.add(db, token, now) {
                 return self.won(token, until, 1, None);
             }

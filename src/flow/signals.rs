@@ -56,7 +56,7 @@ fn fn_signal_send(
 ) -> Jsonb {
     bounded!(fn_signal_send: p_name, p_key, p_payload, p_options);
     answer::if_on(|rules| {
-        let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
+        let name = input::signal("p_name", required("p_name", p_name)).or_raise();
         let key = key_of(p_key).or_raise();
         let payload = p_payload.unwrap_or_else(Jsonb::empty_object);
         step_rows::check_size(rules, "p_payload", payload).or_raise();
@@ -210,7 +210,7 @@ fn fn_signal_wait(
     answer::if_on(|_| {
         let job_id = required("p_job_id", p_job_id);
         let owner = required("p_lease_owner", p_lease_owner);
-        let name = input::name("p_name", required("p_name", p_name), LONGEST_NAME).or_raise();
+        let name = input::signal("p_name", required("p_name", p_name)).or_raise();
         let key = key_of(p_key).or_raise();
         let timeout_us = p_timeout.map(|wait| check_wait("p_timeout", &wait).or_raise());
         let accepted = ["index", "repeat", "ordered", "step", "wait_seconds"];

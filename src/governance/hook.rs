@@ -27,7 +27,7 @@ pub const OWNER_HINT: &str = "Name a role in hook.role whose rights the owner of
                               such an owner: ALTER FUNCTION … OWNER TO …";
 
 /// In the engine, where nobody waits and nobody could cancel it, a hook has this long.
-const LONGEST_MS: i32 = 10_000;
+const LONGEST_MS: i32 = 2_000;
 
 /// Asks the hook. One that raises an error has not decided anything: the error goes on.
 pub fn ask(db: &Db, hook: &Hook, caps: &InForce, template: Jsonb, source: &str) -> Result<(), Stopped> {
@@ -112,7 +112,7 @@ fn call(name: &str, sql: &CStr, role: pg_sys::Oid, template: Jsonb, source: &str
             // What it had done goes with the (sub)transaction that this error ends.
             Err(error) if bounded && error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED => raise(
                 PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the hook {name} of the policy proposal_caps took longer than 10 s: {}", error.message),
+                format!("the hook {name} of the policy proposal_caps took longer than 2 s: {}", error.message),
                 "A hook must answer at once. Mend it, or take it out of the policy.",
             ),
             Err(error) => raise(

@@ -8,6 +8,9 @@ use crate::events::{self, seal};
 use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::ends::{deadlines, reap};
+use crate::queue::storage::marks::wake_all_at_commit;
+use crate::server::is_in_transaction_block;
+use crate::shared::seats;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
 
@@ -23,6 +26,12 @@ const AT_MOST: i64 = 500;
 fn fn_ops_tick() -> Jsonb {
     if !Settings::current().worker_enabled {
         return answer::switched_off(WORKER_ENABLED);
+    }
+    // As chores by hand.
+    if is_in_transaction_block() && seats::is_running_here() {
+        wake_all_at_commit();
+        return Jsonb::from_value(json!({"ok": true, "code": "left_to_the_engine", "errors": [],
+            "message": "the engine runs, and a turn by hand in a transaction would be in its way; it does all of it when this one commits"}));
     }
     // Asked here, because each part of the turn is in a subtransaction.
     let is_on = Settings::current().substrate_enabled;

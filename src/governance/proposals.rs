@@ -331,8 +331,9 @@ fn decider(by: Option<&str>) -> String {
 }
 
 /// Decides about a proposal that is pending. One that is not is left as it is, and the answer says so.
-fn decided(id: Uuid, decide: impl FnOnce(&Db, Command, &Value) -> Made) -> Jsonb {
-    db::answer(|db| {
+fn decided(id: Uuid, made: impl FnOnce(&Db, Command, &Value) -> Made) -> Jsonb {
+    // Of one that is refused no lock stays: the engine comes by.
+    let decide = |db: &Db| {
         let row = db.run(&COMMAND_LOCK, &[id.into()]);
         if row.is_empty() {
             unknown(id)
@@ -358,11 +359,12 @@ fn decided(id: Uuid, decide: impl FnOnce(&Db, Command, &Value) -> Made) -> Jsonb
             snapshot: row.must::<pgrx::JsonB>("policy_snapshot").0,
         };
         let template = row.must::<pgrx::JsonB>("template").0;
-        let made = decide(db, command, &template);
+        let made = made(db, command, &template);
         // Whoever rejects has got what was asked for.
         Jsonb::from_value(json!({"ok": true, "code": made.code, "proposal_id": id.to_string(), "status": made.status,
             "mission_id": made.mission_id.map(|id| id.to_string()), "reason": made.reason}))
-    })
+    };
+    db::answer(|db| missions::unless_refused(|| decide(db)))
 }
 
 #[pg_extern(stable, security_definer)]

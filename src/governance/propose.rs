@@ -18,8 +18,12 @@ use agentq_core::proposal;
 use agentq_core::reader::Member;
 use pgrx::Uuid;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 statements!("propose.sql": REACTIONS_QUEUED, REACTION_END);
+
+/// A turn that has worked for this long leaves the rest of its batch to the next.
+const TURN: Duration = Duration::from_millis(1_000);
 
 /// What a batch came to.
 #[derive(Default)]
@@ -97,11 +101,13 @@ pub fn propose(now: Micros) -> Proposed {
             budget.take(size)
         });
         // Somebody who proposes in a long transaction must not keep the engine from its other chores, nor others from theirs.
-        let patience = db::Patience::of_a_turn();
+        let (patience, began) = (db::Patience::of_a_turn(), Instant::now());
+        // What is done by then is kept, whatever the hook of the policy takes for the rest.
+        let in_time = || began.elapsed() < TURN;
         let settle = |reaction| memory::given_back(|| settle(db, reaction, &patience, now));
-        let made: Vec<bool> = queued.iter().filter_map(settle).collect();
+        let made: Vec<bool> = queued.iter().take_while(|_| in_time()).filter_map(settle).collect();
         let (processed, created) = (made.len() as i64, made.iter().filter(|passed| **passed).count() as i64);
-        Proposed { processed, created, more: queued.len() as i64 == batch || budget.is_spent() }
+        Proposed { processed, created, more: queued.len() as i64 == batch || budget.is_spent() || !in_time() }
     })
 }
 

@@ -30,11 +30,12 @@ use agentq_core::reaction::{self, Pattern, Piece};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
-statements!("reactions.sql": CURSOR_MAKE, CURSOR_READ, CURSOR_LOCK, CURSOR_MOVE, PATTERN_LAST, PATTERN_COUNT, COMMAND_DEPTH, COMMANDS_END, COMPENSATION_MISSION, REACTION_MAKE);
+statements!("reactions.sql": CURSOR_MAKE, CURSOR_READ, CURSOR_LOCK, CURSOR_MOVE, PATTERN_LAST, PATTERN_COUNT, COMMAND_DEPTH, COMMANDS_END, COMMANDS_OPEN, COMPENSATION_MISSION, REACTION_MAKE);
 
 const CONSUMER: &str = "react";
 /// The kind of the events in which a turn by hand says what it has done.
@@ -59,10 +60,38 @@ pub struct Reacted {
     pub more: bool,
 }
 
+/// Commands whose end could not be noted, because somebody had them locked, are looked for this often, in microseconds, and
+/// so many at a time.
+const LOOK_BACK_EVERY_US: i64 = 5_000_000;
+const LOOK_BACK_AT: i64 = 500;
+
+// When this session looked back last, and behind which mission it goes on.
+thread_local!(static LOOKED_BACK: Cell<(Micros, [u8; 16])> = const { Cell::new((0, [0; 16])) });
+
 /// One turn of the engine's.
 pub fn turn() -> Outcome {
+    look_back(clock::now());
     let reacted = react(clock::now());
     Outcome::and_more(reacted.events, reacted.more)
+}
+
+/// Notes the ends of missions whose command was locked when their event was read. A part of the open commands at a time.
+fn look_back(now: Micros) {
+    let (at, from) = LOOKED_BACK.get();
+    if (0..LOOK_BACK_EVERY_US).contains(&(now - at)) {
+        return;
+    }
+    db::connect(|db| {
+        let mut missions: Vec<Uuid> = Vec::new();
+        db.run(&COMMANDS_OPEN, &[Uuid::from_bytes(from).into(), LOOK_BACK_AT.into()])
+            .each(|row| missions.push(row.only()));
+        let is_full = missions.len() as i64 == LOOK_BACK_AT;
+        let next = missions.last().filter(|_| is_full).map_or([0; 16], |last| *last.as_bytes());
+        LOOKED_BACK.set((now, next));
+        if !missions.is_empty() {
+            db.run(&COMMANDS_END, &[missions.into(), timestamp(now).into()]);
+        }
+    });
 }
 
 /// Reads one batch of events.

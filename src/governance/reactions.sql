@@ -40,10 +40,22 @@ WITH RECURSIVE up AS (
 SELECT max(c.depth) FROM up JOIN agentq.command c ON c.mission_id = up.mission_id
 
 -- name: commands_end(missions uuid[], now timestamptz)
-UPDATE agentq.command c SET state = m.status, finished_at = $2, updated_at = $2
-FROM agentq.mission m
-WHERE m.mission_id = ANY ($1) AND m.status IN ('succeeded', 'failed', 'cancelled')
-  AND c.mission_id = m.mission_id AND c.finished_at IS NULL
+-- One that somebody has locked is left.
+WITH free AS MATERIALIZED (
+    SELECT c.command_id, m.status
+    FROM agentq.mission m JOIN agentq.command c ON c.mission_id = m.mission_id
+    WHERE m.mission_id = ANY ($1) AND m.status IN ('succeeded', 'failed', 'cancelled') AND c.finished_at IS NULL
+    FOR UPDATE OF c SKIP LOCKED
+)
+UPDATE agentq.command c SET state = free.status, finished_at = $2, updated_at = $2
+FROM free WHERE c.command_id = free.command_id
+
+-- name: commands_open(after uuid, batch int8)
+-- Commands whose mission may have ended meanwhile, from one mission on.
+SELECT c.mission_id
+FROM agentq.command c
+WHERE c.mission_id IS NOT NULL AND c.mission_id > $1 AND c.finished_at IS NULL
+ORDER BY c.mission_id LIMIT $2
 
 -- name: compensation_mission(job uuid)
 SELECT mission_id FROM agentq_internal.effect WHERE compensation_job_id = $1 AND mission_id IS NOT NULL LIMIT 1

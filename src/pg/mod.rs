@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code, reason = "the server's own calls")]
 
+pub mod locks;
 pub mod ownership;
 pub mod process;
 pub mod search_path;

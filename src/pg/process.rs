@@ -24,6 +24,17 @@ pub fn my_process_number() -> i32 {
     }
 }
 
+/// The number of this session's transaction among its own.
+pub fn my_transaction() -> u32 {
+    // SAFETY: the entry of this process, which no other changes here.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        return (*pg_sys::MyProc).lxid;
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        return (*pg_sys::MyProc).vxid.lxid;
+    }
+}
+
 /// Whether this process is a background worker, and not the session of a caller.
 pub fn is_background_worker() -> bool {
     // SAFETY: a plain variable of the server's.

@@ -3,7 +3,7 @@
 use super::admin::{executors, metrics, purge, schedules};
 use super::capacity::{maintain, pressure};
 use super::claim::routing;
-use super::ends::{deadlines, reap};
+use super::ends::{deadlines, late_ends, reap};
 use super::storage::{marks, order, promote};
 use crate::base::clock;
 use crate::room::{Chore, Next, Outcome, Stage, Wakes};
@@ -20,6 +20,7 @@ pub static CHORES: &[&Chore] = &[
     &REAP_LEASES,
     &PROMOTE_DUE,
     &PASS_ON_ORDER,
+    &TELL_ENDS,
     &ENFORCE_DEADLINES,
     &RUN_SCHEDULES,
     &CHECK_EXECUTORS,
@@ -69,6 +70,18 @@ static PASS_ON_ORDER: Chore = Chore {
         let rows = order::pass_on(clock::now(), PASS_ON_AT_MOST) as i64;
         Outcome::and_more(rows, rows == PASS_ON_AT_MOST)
     },
+};
+
+/// The end of a job waits for nobody who is in the way of its hook: what its mission, its parent or its letter could not be
+/// told is told here.
+static TELL_ENDS: Chore = Chore {
+    name: "tell_ends",
+    about: "Tells missions, parents, letters and compensations of jobs that ended while somebody was in the way.",
+    every_us: 1_000_000,
+    stage: Stage::Work,
+    moves_jobs: true,
+    wakes_on: Wakes::Time,
+    run: late_ends::tend,
 };
 
 static ENFORCE_DEADLINES: Chore = Chore {

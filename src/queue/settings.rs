@@ -5,6 +5,7 @@ use agentq_core::config::{Key, Kind};
 
 pub const NOTIFY_INTERVAL: &str = "queue.notify.interval_ms";
 pub const STALE_THRESHOLD: &str = "queue.heartbeat.stale_threshold_seconds";
+pub const EXECUTORS_KEEP_SECONDS: &str = "queue.heartbeat.keep_seconds";
 pub const REAP_STALE: &str = "queue.heartbeat.reap_stale";
 pub const KEEP_SECONDS: &str = "queue.retention.keep_seconds";
 pub const METRICS_KEEP_SECONDS: &str = "engine.metrics.keep_seconds";
@@ -28,6 +29,12 @@ pub static KEYS: &[Key] = &[
         kind: Kind::Integer(1, 86_400),
         default: "300",
         description: "An executor silent for longer is in warning, for twice as long is stale.",
+    },
+    Key {
+        name: EXECUTORS_KEEP_SECONDS,
+        kind: Kind::Integer(60, 315_360_000),
+        default: "604800",
+        description: "Seconds a stale executor is remembered; then the engine removes it.",
     },
     Key {
         name: REAP_STALE,

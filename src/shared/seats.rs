@@ -244,6 +244,12 @@ pub fn request_engine() {
     launcher.unwrap_or(Process::NONE).wake();
 }
 
+/// Whether the engine of this database runs.
+pub fn is_running_here() -> bool {
+    is_preloaded()
+        && with_seat(my_database(), |seat| seat.state == State::Running && seat.worker.is_some()).unwrap_or(false)
+}
+
 /// Says that something has changed for which the engine of this database should run its chores.
 pub fn bring_news() {
     with_seat(my_database(), |seat| seat.news = true);

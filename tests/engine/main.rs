@@ -3,6 +3,7 @@
 mod chores;
 mod crash;
 mod handlers;
+mod held_up;
 mod launcher;
 mod memory;
 mod notify;

@@ -90,23 +90,18 @@ fn a_crash_neither_loses_nor_doubles_a_slot() {
 
 /// A schedule of every hour, looked at five and a half hours later.
 fn missed(policy: &str) -> (Vec<String>, String) {
-    let db = database();
+    // The engine does not share the clock of this test: it is off here.
+    let db = agentq_tests::database();
     let mut s = db.session();
     s.run("SET timezone = 'UTC'");
-    s.call("fn_config_set('queue.worker.enabled', 'false')");
     s.call(&format!("fn_schedule_set('s', '0 * * * *', '{{\"job_kind\": \"x\"}}', p_missed => '{policy}')"));
     // The hour may change while the test runs: this is the one that counts.
     let hour = format!("'{}'::timestamptz", s.text("SELECT date_trunc('hour', now())"));
     s.run(&format!("UPDATE agentq.schedule SET next_fire_at = {hour} + interval '1 hour'"));
     let to = s.text(&format!("SELECT extract(epoch FROM {hour} + interval '6 hours 30 minutes' - now())"));
     s.run(&format!("SET agentq.clock_offset = {to}"));
-    // The gate of the engine, which does not share this clock, is closed: tick with it open for us.
-    s.run("BEGIN");
-    s.call("fn_config_set('queue.worker.enabled', 'true')");
     let ticked = s.call("fn_engine_tick('run_schedules')");
     assert_eq!(ticked["ok"], true, "{ticked}");
-    s.call("fn_config_set('queue.worker.enabled', 'false')");
-    s.run("COMMIT");
     let since = |column: &str| format!("SELECT round(extract(epoch FROM {column} - {hour}) / 3600)::text");
     let hours = s.texts(&format!("{} FROM agentq_internal.job ORDER BY scheduled_at", since("scheduled_at")));
     let next = s.text(&format!("{} FROM agentq.schedule", since("next_fire_at")));

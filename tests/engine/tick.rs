@@ -18,7 +18,8 @@ fn a_tick_runs_every_chore_and_says_what_each_did() {
 
 #[test]
 fn a_tick_that_is_rolled_back_has_done_nothing() {
-    let db = database();
+    // Where the engine runs, it would be left to that.
+    let db = agentq_tests::database();
     let mut s = db.session();
     s.run("SET agentq.clock_offset = 100000");
     s.call("fn_schedule_set('s', '@every 1h', '{\"job_kind\": \"x\"}')");

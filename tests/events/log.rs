@@ -2,7 +2,7 @@
 
 use crate::{assert_sound, each, emit, seal};
 use agentq_tests::engine::engine_cluster;
-use agentq_tests::{Cluster, Options, PATIENCE, database, eventually, expect};
+use agentq_tests::{Cluster, Options, PATIENCE, Session, database, eventually, expect};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -300,4 +300,29 @@ fn without_the_preload_readers_seal_all_the_same() {
     s.call("fn_engine_tick('keep_partitions')");
     assert!(s.count("agentq.v_event_partition WHERE lower IS NOT NULL") > 5);
     assert_sound(&mut s);
+}
+
+/// Events that were there before the first turn get their places in one go, whoever writes meanwhile. Which of them were there is
+/// told by the number of the last transaction, and 999 is less than 1000.
+#[test]
+fn events_that_are_adopted_are_known_by_the_number_of_their_transaction() {
+    let cluster = Cluster::start("adopted", &Options::default());
+    cluster.make_template();
+    let db = cluster.database();
+    let mut s = db.session();
+    let xid =
+        |s: &mut Session| s.text("SELECT pg_snapshot_xmax(pg_current_snapshot())").parse::<u64>().expect("a number");
+    let border = 10_u64.pow(xid(&mut s).ilog10() + 1);
+    let burn = border - xid(&mut s) - 5;
+    s.run(&format!("DO $$ BEGIN FOR i IN 1..{burn} LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"));
+    while xid(&mut s) < border + 5 {
+        s.call("fn_event_emit('k', 'x')");
+    }
+    let sides = s.texts("SELECT DISTINCT length(xid::text)::text FROM agentq.event ORDER BY 1");
+    assert_eq!(sides.len(), 2, "events on both sides of {border}: {sides:?}");
+    s.call("fn_engine_tick('seal_events')");
+    assert_eq!(
+        s.text("SELECT foreign_to FROM agentq_internal.event_seal"),
+        s.text("SELECT e.xid FROM agentq.event e ORDER BY e.xid DESC LIMIT 1")
+    );
 }

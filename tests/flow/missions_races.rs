@@ -339,10 +339,11 @@ fn a_mission_that_somebody_has_locked_holds_up_the_recovery_of_nobody_else() {
     s.shift_clock(100);
     s.call("fn_engine_tick('reap_leases')");
     assert_eq!(s.state(&plain), "queued", "the others are recovered");
-    assert_eq!(s.count("agentq_internal.job_lease"), 2, "b is left for later");
+    assert_eq!(s.count("agentq_internal.job_lease"), 1, "b has ended");
+    assert_eq!(s.count("agentq_internal.job_end_due"), 1, "its mission hears of it later");
     open.run("COMMIT");
-    eventually("it is tried again", || {
-        s.call("fn_engine_tick('reap_leases')");
+    eventually("it is told", || {
+        s.call("fn_engine_tick('tell_ends')");
         status(&mut s, &mission) == "failed"
     });
     assert_whole(&mut s);

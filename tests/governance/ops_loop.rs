@@ -153,7 +153,7 @@ fn with_the_engine_the_loop_turns_by_itself() {
     );
     policy(&mut s, "proposal_caps", json!({"hook": "ops.asleep"}));
     emit(&mut s, "user:request", json!({}), json!({}));
-    let gave_up = "agentq.reaction WHERE status = 'failed' AND reason LIKE '%took longer than 10 s%'";
+    let gave_up = "agentq.reaction WHERE status = 'failed' AND reason LIKE '%took longer than 2 s%'";
     eventually("the engine gives up", || s.count(gave_up) == 1);
     db.assert_sound();
 }

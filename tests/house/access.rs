@@ -115,6 +115,7 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_event_read()", &["worker", "operator", "reader"]),
         ("fn_event_verify()", read),
         ("fn_clock_now()", &LEVELS),
+        ("fn_node_of(NONE)", &LEVELS),
         ("fn_version()", &LEVELS),
         ("fn_access_grant('postgres', 'reader')", &[]),
         ("fn_access_revoke('postgres', 'reader')", &[]),

@@ -24,6 +24,12 @@ pub fn blessing() -> bool {
     std::env::var("AGENTQ_BLESS").is_ok_and(|value| value == "1")
 }
 
+/// The lines of a file that is committed; none if it is not there.
+pub fn committed(path: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(project_root().join(path)).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
 /// Compares a generated file with what is committed, or writes it when blessing.
 #[track_caller]
 pub fn assert_generated(path: &str, lines: &[String]) {
@@ -32,8 +38,7 @@ pub fn assert_generated(path: &str, lines: &[String]) {
         std::fs::write(&file, lines.join("\n") + "\n").unwrap_or_else(|error| panic!("{path}: {error}"));
         return;
     }
-    let committed = std::fs::read_to_string(&file).unwrap_or_default();
-    let committed: Vec<String> = committed.lines().map(str::to_owned).collect();
+    let committed = committed(path);
     if committed != lines {
         let differences = differences(&committed, lines).join("\n");
         panic!("{path} is not what the catalog says. If the change is meant: AGENTQ_BLESS=1 make test\n{differences}");

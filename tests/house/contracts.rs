@@ -253,6 +253,7 @@ fn the_settings_start_with_the_documented_defaults() {
         "governance.reaction_batch 25",
         "queue.checkpoint.max_bytes 1048576",
         "queue.heartbeat.enabled true",
+        "queue.heartbeat.keep_seconds 604800",
         "queue.heartbeat.reap_stale false",
         "queue.heartbeat.stale_threshold_seconds 300",
         "queue.job_substrate.enabled true",

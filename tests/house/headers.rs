@@ -1,7 +1,7 @@
 //! What the library takes for granted of the server's functions, held to the headers of the server under test.
 
 use crate::sources::files;
-use agentq_tests::{pg_bin, project_root};
+use agentq_tests::{major, pg_bin, project_root};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -29,8 +29,7 @@ fn pg_config(option: &str) -> String {
 #[test]
 fn the_servers_timers_have_the_types_and_places_that_the_library_knows() {
     let version = pg_config("--version");
-    let major: u32 = version.split([' ', '.']).nth(1).and_then(|n| n.parse().ok()).expect("a version");
-    let (user, statement) = (constant("USER_TIMEOUT", major), constant("STATEMENT_TIMEOUT", major));
+    let (user, statement) = (constant("USER_TIMEOUT", major()), constant("STATEMENT_TIMEOUT", major()));
     let code = format!(
         "#include \"postgres.h\"
          #include \"utils/timeout.h\"

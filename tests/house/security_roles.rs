@@ -247,7 +247,12 @@ fn settings_are_the_servers_and_only_a_superuser_moves_the_clock() {
     let known = owner.texts("SELECT name || ': ' || context FROM pg_settings WHERE name LIKE 'agentq.%' ORDER BY name");
     assert_eq!(
         known,
-        ["agentq.clock_offset: superuser", "agentq.engine: sighup", "agentq.sql_workers: sighup"],
+        [
+            "agentq.clock_offset: superuser",
+            "agentq.engine: sighup",
+            "agentq.node: sighup",
+            "agentq.sql_workers: sighup"
+        ],
         "say in docs/security.md who may set a new one, and try it here"
     );
     for (statement, code) in [
@@ -262,6 +267,7 @@ fn settings_are_the_servers_and_only_a_superuser_moves_the_clock() {
         ),
         ("SET agentq.engine = off".to_owned(), "55P02"),
         ("SET agentq.sql_workers = 16".to_owned(), "55P02"),
+        ("SET agentq.node = 5".to_owned(), "55P02"),
         ("ALTER SYSTEM SET agentq.engine = off".to_owned(), "42501"),
     ] {
         assert_eq!(s.fails(&statement).code, code, "{statement}");

@@ -14,6 +14,7 @@ fn every_setting_has_its_default() {
         ("queue.notify.enabled", json!(true)),
         ("queue.heartbeat.enabled", json!(true)),
         ("queue.heartbeat.stale_threshold_seconds", json!(300)),
+        ("queue.heartbeat.keep_seconds", json!(604_800)),
         ("queue.retry.max_attempts_default", json!(5)),
         ("queue.retry.backoff_base_sec", json!(10)),
         ("queue.lease.duration_sec", json!(300)),

@@ -19,6 +19,7 @@ mod finish;
 mod floods;
 mod heartbeat;
 mod idempotency;
+mod ids;
 mod insight;
 mod job_queue_view;
 mod lease;

@@ -314,7 +314,7 @@ fn no_page_stays_pinned_when_a_transaction_ends() {
     let db = database();
     let mut s = db.session();
     for count in [1, 3] {
-        enqueue_all(&mut s, "k", count);
+        (0..count).for_each(|_| drop(s.enqueue("k")));
         let jobs = s.call(&format!("fn_job_claim_batch('bob', {count}, p_options => '{{\"acks\": true}}')"));
         let answer = s.json("SELECT agentq.fn_job_ack_batch('bob', $1)", &[&jobs["acks"]]);
         assert_eq!(answer["ok"], true, "{answer}");

@@ -24,6 +24,18 @@ pub fn pg_bin(program: &str) -> PathBuf {
     Path::new(&env("AGENTQ_PG_BIN")).join(program)
 }
 
+/// The major version of the server under test.
+pub fn major() -> u32 {
+    let version = run_here(Command::new(pg_bin("pg_config")).arg("--version"));
+    version.split([' ', '.']).nth(1).and_then(|major| major.trim().parse().ok()).expect("a version")
+}
+
+/// The programs of a server of an older major version, from which people upgrade; where there is none, those of the server
+/// under test.
+pub fn old_pg_bin() -> PathBuf {
+    std::env::var("AGENTQ_OLD_PG_BIN").map_or_else(|_| pg_bin(""), PathBuf::from)
+}
+
 pub fn project_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ has a parent").to_owned()
 }
@@ -72,6 +84,10 @@ pub struct Options {
     pub within: Option<PathBuf>,
     /// At which node of a network it is; left out, on this machine's loopback.
     pub node: Option<Node>,
+    /// Its programs; left out, those of the server under test.
+    pub programs: Option<PathBuf>,
+    /// Whether its pages have checksums, whatever its major version does by itself.
+    pub checksums: bool,
 }
 
 /// How a server is told to stop.
@@ -93,6 +109,7 @@ pub struct Cluster {
     pub data: PathBuf,
     backtraces: bool,
     node: Option<Node>,
+    programs: PathBuf,
     server: Option<Child>,
 }
 
@@ -103,13 +120,16 @@ impl Cluster {
             Some(folder) => folder.join(name),
             None => Self::new_folder(name),
         };
+        let programs = options.programs.clone().unwrap_or_else(|| pg_bin(""));
         run_here(
-            as_server_user(pg_bin("initdb"))
-                .args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
+            as_server_user(programs.join("initdb"))
+                .args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"])
+                .args(options.checksums.then_some("--data-checksums"))
+                .arg("-D")
                 .arg(&data),
         );
         let (backtraces, node) = (options.backtraces, options.node.clone());
-        let mut cluster = Cluster { port: free_port(), data, backtraces, node, server: None };
+        let mut cluster = Cluster { port: free_port(), data, backtraces, node, programs, server: None };
         if cluster.node.is_some() {
             cluster
                 .append("pg_hba.conf", &format!("host all all {SUBNET} trust\nhost replication all {SUBNET} trust\n"));
@@ -132,6 +152,20 @@ impl Cluster {
         cluster
     }
 
+    /// The data of this server, which has stopped, in a server of the major version under test, by pg_upgrade.
+    pub fn upgraded(&self, name: &str, options: &Options) -> Cluster {
+        let mut new = Cluster::start(name, options);
+        new.stop();
+        // It writes its logs where it runs, and its servers listen there.
+        let mut upgrade = as_server_user(pg_bin("pg_upgrade"));
+        upgrade.current_dir(&new.data).args(["-U", "postgres", "--no-sync", "-b"]).arg(&self.programs).arg("-B");
+        upgrade.arg(&new.programs).arg("-d").arg(&self.data).arg("-D").arg(&new.data);
+        upgrade.args(["-p", &free_port().to_string(), "-P", &free_port().to_string()]);
+        run_here(&mut upgrade);
+        new.start_again();
+        new
+    }
+
     /// Copies a running cluster as a streaming standby and starts it.
     pub fn standby_of(primary: &Cluster, name: &str) -> Cluster {
         Self::standby_at(primary, name, None)
@@ -143,7 +177,8 @@ impl Cluster {
         let copy = &mut as_server_user(pg_bin("pg_basebackup"));
         copy.args(["-R", "-X", "stream", "-c", "fast", "-d"]).arg(primary.far_url("postgres")).arg("-D").arg(&data);
         run(node.as_ref(), copy);
-        let mut standby = Cluster { port: free_port(), data, backtraces: false, node, server: None };
+        let mut standby =
+            Cluster { port: free_port(), data, backtraces: false, node, programs: pg_bin(""), server: None };
         standby.configure(&[]);
         standby.spawn();
         standby
@@ -186,7 +221,7 @@ impl Cluster {
     fn launch(&mut self) {
         let path = self.data.join("server.log");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("a log file");
-        let mut command = as_server_user(pg_bin("postgres"));
+        let mut command = as_server_user(self.programs.join("postgres"));
         command.arg("-D").arg(&self.data).stdin(Stdio::null());
         if self.backtraces {
             command.env("RUST_BACKTRACE", "1").env("RUST_LIB_BACKTRACE", "1");

@@ -15,7 +15,9 @@ pub mod programs;
 mod writes;
 
 pub use answers::{expect, id, text, token};
-pub use cluster::{Cluster, Options, Stop, as_server_user, children, free_port, pg_bin, project_root};
+pub use cluster::{
+    Cluster, Options, Stop, as_server_user, children, free_port, major, old_pg_bin, pg_bin, project_root,
+};
 pub use database::{Database, Failure, Session, database, shared_cluster};
 pub use ear::heard;
 pub use jobs::{attempts, claimed, drain, enqueue_all, is_told, waiting_claim};

@@ -65,6 +65,22 @@ pub fn key<'a>(what: &str, value: &'a str) -> Result<&'a str, Refusal> {
     Ok(value)
 }
 
+/// What names of signals begin with that agentq itself sends. Nobody else can send or take one, and so say that something has
+/// happened that has not.
+pub const OWN_SIGNALS: &str = "agentq.";
+
+/// The name of a signal that a caller sends or waits for.
+pub fn signal<'a>(what: &str, value: &'a str) -> Result<&'a str, Refusal> {
+    let value = name(what, value, LONGEST_NAME)?;
+    if value.starts_with(OWN_SIGNALS) {
+        return Err(Refusal::new(
+            format!("{what} \"{}\" begins with {OWN_SIGNALS}", shown(value)),
+            "Signals that begin so are agentq's own. Use a name such as approved.",
+        ));
+    }
+    Ok(value)
+}
+
 /// A reference to something that is kept elsewhere; it may be empty.
 pub fn reference<'a>(what: &str, value: Option<&'a str>) -> Result<Option<&'a str>, Refusal> {
     match value.filter(|value| value.len() > LONGEST_REFERENCE) {

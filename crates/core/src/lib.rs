@@ -19,6 +19,7 @@ pub mod event;
 pub mod gauges;
 #[cfg(test)]
 mod hostile;
+pub mod id;
 pub mod input;
 pub mod jsonb;
 pub mod life;

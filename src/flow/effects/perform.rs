@@ -10,7 +10,7 @@ use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::PAYLOAD_MAX_BYTES;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
-use crate::flow::missions::is_cancelled;
+use crate::flow::missions::{is_cancelled, unless_refused};
 use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::rules::Rulebook;
@@ -253,7 +253,8 @@ fn fn_effect_reconcile(
         let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
         let by = by.map_or_else(actor, str::to_owned);
         let now = clock::now();
-        db::answer(|db| {
+        // What is refused keeps no lock: the job is ended by whoever holds it.
+        let decide = |db: &Db| {
             // Whoever holds the job is at it, and is waited for.
             LockedLease::lock(db, job_of(db, id), None, None);
             let effect = Effect::lock(db, id);
@@ -274,7 +275,8 @@ fn fn_effect_reconcile(
             let what = json!({"verdict": verdict, "note": note, "by": by});
             effect.audit(db, "effect.reconciled", what, now);
             effect.answer(true, "reconciled", json!({"status": status.name(), "verdict": verdict}))
-        })
+        };
+        db::answer(|db| unless_refused(|| decide(db)))
     })
 }
 
@@ -289,7 +291,8 @@ fn fn_effect_skip(p_effect_id: Option<Uuid>, p_reason: Option<&str>, p_by: defau
         let by = p_by.map(|by| input::name("p_by", by, input::LONGEST_NAME).or_raise());
         let by = by.map_or_else(actor, str::to_owned);
         let now = clock::now();
-        db::answer(|db| {
+        // What is refused keeps no lock: the job is ended by whoever holds it.
+        let decide = |db: &Db| {
             LockedLease::lock(db, job_of(db, id), None, None);
             let effect = Effect::lock(db, id);
             let may_stay = match effect.status {
@@ -309,7 +312,8 @@ fn fn_effect_skip(p_effect_id: Option<Uuid>, p_reason: Option<&str>, p_by: defau
             effect.audit(db, "effect.compensation_skipped", json!({"reason": reason, "by": by}), now);
             let status = Status::CompensationSkipped.name();
             effect.answer(true, "skipped", json!({"status": status, "reason": reason}))
-        })
+        };
+        db::answer(|db| unless_refused(|| decide(db)))
     })
 }
 

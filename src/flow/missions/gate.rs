@@ -8,6 +8,8 @@
 #![allow(unsafe_code, reason = "locks of the server's by a key of our own")]
 
 use crate::base::settings::is_schema_previous;
+use crate::pg::locks::try_lock;
+use crate::pg::process::my_transaction;
 use crate::server::my_database;
 use pgrx::Uuid;
 use pgrx::pg_sys::{self, LockAcquireResult};
@@ -36,25 +38,14 @@ fn tag(mission: Uuid) -> pg_sys::LOCKTAG {
     }
 }
 
-fn transaction() -> u32 {
-    // SAFETY: the entry of this process, which no other changes here.
-    unsafe { (*pg_sys::MyProc).lxid }
-}
-
-/// Takes the gate to the end of the transaction, if it is free now. A table of locks that is full is as a gate that is not.
-fn try_take(tag: &pg_sys::LOCKTAG, mode: u32) -> LockAcquireResult::Type {
-    // SAFETY: the tag lives through the call; the server lets go of the lock with the transaction.
-    unsafe { pg_sys::LockAcquireExtended(tag, mode as i32, false, true, false, std::ptr::null_mut()) }
-}
-
 /// Passes alone, to the end of the transaction. One that has ended jobs before waits for no gate: it may have passed this one
 /// together with another who waits for its rows.
 pub fn pass_alone(mission: Uuid) {
     let tag = tag(mission);
-    if KEPT.get().0 == transaction() {
-        try_take(&tag, pg_sys::ExclusiveLock);
+    if KEPT.get().0 == my_transaction() {
+        try_lock(&tag, pg_sys::ExclusiveLock);
     } else {
-        // SAFETY: as above.
+        // SAFETY: the tag lives through the call; the server lets go of the lock with the transaction.
         unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, false, false) };
     }
 }
@@ -66,11 +57,11 @@ pub fn passes(mission: Uuid) -> bool {
         return true;
     }
     let tag = tag(mission);
-    let taken = try_take(&tag, pg_sys::ShareLock);
+    let taken = try_lock(&tag, pg_sys::ShareLock);
     if taken == LockAcquireResult::LOCKACQUIRE_NOT_AVAIL {
         return false;
     }
-    let now = transaction();
+    let now = my_transaction();
     let (before, kept) = KEPT.get();
     let kept = if before == now { kept } else { 0 };
     if taken != LockAcquireResult::LOCKACQUIRE_OK || kept < MOST {

@@ -1,7 +1,7 @@
 //! Missions that schedules start.
 
 use super::start::{self, Start};
-use super::{check, status_of};
+use super::{check, patience, status_of};
 use crate::base::clock::Micros;
 use crate::db::Db;
 use crate::json::Jsonb;
@@ -34,6 +34,8 @@ fn options(at: &Reader<'_>) -> Result<Start, Refusal> {
 }
 
 fn start(db: &Db, at: &Reader<'_>, slot: &Slot<'_>, now: Micros) -> Result<Option<Uuid>, Refusal> {
+    // Each has the time for its paths that it would have by itself.
+    patience::begin_anew();
     let template = Jsonb::from_item(at.needed("template").item());
     let terms = Start { source: Some(slot.source()), ..options(at)? };
     let read = check::read(&Rulebook::current(), template)?;

@@ -2,7 +2,7 @@
 
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
-use crate::base::settings::HEARTBEAT_ENABLED;
+use crate::base::settings::{HEARTBEAT_ENABLED, Settings};
 use crate::base::signal::check_signal;
 use crate::db::{self, statements};
 use crate::error::{OrRaise, required};
@@ -11,16 +11,19 @@ use crate::json::Jsonb;
 use crate::queue::answer;
 use crate::queue::ends::reap;
 use crate::queue::rules::Rulebook;
+use crate::queue::settings::EXECUTORS_KEEP_SECONDS;
 use crate::room::Outcome;
 use agentq_core::{Refusal, input};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
 
-statements!("executors.sql": TICK, STALE_CHECK, CLASS_EXECUTORS);
+statements!("executors.sql": TICK, STALE_CHECK, CLASS_EXECUTORS, FORGET_EXECUTORS);
 
 /// One run recovers at most this many jobs of stale executors.
 const RECOVER_AT_MOST: i64 = 500;
+/// Executors that one transaction classes anew, and that it forgets.
+const CLASS_AT_MOST: i64 = 1_000;
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -90,9 +93,10 @@ fn fn_queue_stale_check(p_threshold_seconds: default!(Option<i32>, "NULL")) -> J
 /// recovers the jobs of those that have gone silent.
 pub fn check_all() -> Outcome {
     let (rules, now) = (Rulebook::current(), clock::now());
-    let mut changed = 0;
+    let (mut changed, mut forgotten) = (0, 0);
     db::connect(|db| {
-        db.run(&CLASS_EXECUTORS, &[rules.stale_threshold_seconds.into(), timestamp(now).into()]).each(|row| {
+        let args = [rules.stale_threshold_seconds.into(), timestamp(now).into(), CLASS_AT_MOST.into()];
+        db.run(&CLASS_EXECUTORS, &args).each(|row| {
             let (name, was, is): (String, String, String) =
                 (row.must("executor_name"), row.must("was"), row.must("now_is"));
             let more = json!({"executor_kind": row.must::<String>("executor_kind"), "was": was, "is": is,
@@ -100,6 +104,8 @@ pub fn check_all() -> Outcome {
             events::emit(db, &format!("executor.{is}"), &name, more, now);
             changed += 1;
         });
+        let silent_since = timestamp(now - Settings::current().number(EXECUTORS_KEEP_SECONDS) * 1_000_000);
+        forgotten = db.run(&FORGET_EXECUTORS, &[silent_since.into(), CLASS_AT_MOST.into()]).only::<i64>();
     });
     // While the queue is switched off its jobs stay as they are.
     let recovered = if rules.reap_stale && rules.substrate_enabled {
@@ -107,5 +113,5 @@ pub fn check_all() -> Outcome {
     } else {
         0
     };
-    Outcome::rows(changed + recovered)
+    Outcome::and_more(changed + forgotten + recovered, changed.max(forgotten) == CLASS_AT_MOST)
 }

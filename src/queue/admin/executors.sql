@@ -27,21 +27,33 @@ SELECT jsonb_build_object('ok', true, 'code', 'checked', 'threshold_seconds', $1
         'current_job_id', current_job_id) ORDER BY last_tick_at, executor_name), '[]'))
 FROM classed
 
--- name: class_executors(stale_threshold_seconds int4, now timestamptz)
-WITH classed AS (
-    SELECT executor_name, freshness AS was, executor_kind, extract(epoch FROM $2 - last_tick_at)::double precision AS silent,
-        CASE WHEN $2 - last_tick_at <= make_interval(secs => $1) THEN 'fresh'
-             WHEN $2 - last_tick_at <= 2 * make_interval(secs => $1) THEN 'warning'
-             ELSE 'stale' END AS now_is
-    FROM agentq.queue_heartbeat
+-- name: class_executors(stale_threshold_seconds int4, now timestamptz, most int8)
+WITH classed AS MATERIALIZED (
+    SELECT executor_name, was, executor_kind, silent, now_is
+    FROM (
+        SELECT executor_name, freshness AS was, executor_kind, extract(epoch FROM $2 - last_tick_at)::double precision AS silent,
+            CASE WHEN $2 - last_tick_at <= make_interval(secs => $1) THEN 'fresh'
+                 WHEN $2 - last_tick_at <= 2 * make_interval(secs => $1) THEN 'warning'
+                 ELSE 'stale' END AS now_is
+        FROM agentq.queue_heartbeat
+    ) h
+    WHERE was <> now_is
+    LIMIT $3
 ), free AS MATERIALIZED (
-    SELECT h.executor_name FROM classed c JOIN agentq.queue_heartbeat h ON h.executor_name = c.executor_name
-    WHERE c.was <> c.now_is
-    FOR UPDATE OF h SKIP LOCKED
-), changed AS (
-    UPDATE agentq.queue_heartbeat h SET freshness = c.now_is
-    FROM classed c JOIN free USING (executor_name) WHERE c.executor_name = h.executor_name
-    RETURNING h.executor_name
+    SELECT h.executor_name, c.was, c.now_is, c.executor_kind, c.silent
+    FROM classed c CROSS JOIN LATERAL (
+        SELECT o.executor_name FROM agentq.queue_heartbeat o WHERE o.executor_name = c.executor_name FOR UPDATE SKIP LOCKED
+    ) h
 )
-SELECT executor_name, was, now_is, executor_kind, silent
-FROM changed JOIN classed USING (executor_name) ORDER BY executor_name
+UPDATE agentq.queue_heartbeat h SET freshness = free.now_is
+FROM free WHERE h.executor_name = free.executor_name
+RETURNING h.executor_name, free.was, free.now_is, free.executor_kind, free.silent
+
+-- name: forget_executors(silent_since timestamptz, most int8)
+WITH old AS MATERIALIZED (
+    SELECT executor_name FROM agentq.queue_heartbeat
+    WHERE freshness = 'stale' AND last_tick_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM agentq.queue_heartbeat h USING old WHERE h.executor_name = old.executor_name RETURNING 1
+)
+SELECT count(*) FROM gone

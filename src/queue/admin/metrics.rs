@@ -3,6 +3,7 @@
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::Settings;
 use crate::db::{self, statements};
+use crate::error::raise;
 use crate::queue::settings::METRICS_KEEP_SECONDS;
 use crate::room::Outcome;
 use pgrx::prelude::*;
@@ -10,6 +11,9 @@ use pgrx::prelude::*;
 statements!("metrics.sql": MEASURED_UNTIL, MEASURE);
 
 pub const EVERY_US: i64 = 60_000_000;
+/// Kinds of which a measure is kept, those with the most jobs, and milliseconds that it may take.
+const MOST_KINDS: i64 = 1_000;
+const LONGEST_MS: i32 = 5_000;
 
 /// Writes depth, throughput, wait and run time of each kind since the last measure. After a long pause only the last hour
 /// is measured.
@@ -25,7 +29,14 @@ pub fn measure() -> Outcome {
         }
         let expires = now + keep_seconds * 1_000_000;
         let seconds = (now - from) as f64 / 1e6;
-        let args = [timestamp(from).into(), timestamp(now).into(), timestamp(expires).into(), seconds.into()];
-        Outcome::rows(db.run(&MEASURE, &args).only())
+        let args = [
+            timestamp(from).into(),
+            timestamp(now).into(),
+            timestamp(expires).into(),
+            seconds.into(),
+            MOST_KINDS.into(),
+        ];
+        let measured = db::attempt_within(LONGEST_MS, || db.run(&MEASURE, &args).only::<i64>());
+        Outcome::rows(measured.unwrap_or_else(|error| raise(error.code, error.message, error.hint)))
     })
 }

@@ -1,7 +1,7 @@
 -- name: measured_until()
 SELECT max(taken_at) FROM agentq.metric
 
--- name: measure(since timestamptz, now timestamptz, expires timestamptz, seconds float8) freely
+-- name: measure(since timestamptz, now timestamptz, expires timestamptz, seconds float8, most int8) freely
 WITH ended AS (
     SELECT j.queue_id, j.job_kind, coalesce(d.state, 'succeeded') AS state,
         extract(epoch FROM d.picked_at - greatest(j.scheduled_at, j.created_at))::double precision AS waited,
@@ -36,6 +36,8 @@ WITH ended AS (
     LEFT JOIN ready r USING (queue_id, job_kind)
     LEFT JOIN waiting w USING (queue_id, job_kind)
     LEFT JOIN held h USING (queue_id, job_kind)
+    -- Where there are more kinds than anybody looks at, those with the most jobs.
+    ORDER BY coalesce(f.finished, 0) + coalesce(r.jobs, 0) + coalesce(w.jobs, 0) + coalesce(h.jobs, 0) DESC LIMIT $5
     RETURNING 1
 )
 SELECT count(*) FROM taken

@@ -20,11 +20,15 @@ use agentq_core::schedule::{Missed, Rule};
 use pgrx::Uuid;
 use pgrx::prelude::*;
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 statements!("schedules.sql": SCHEDULE_SET, SCHEDULE_PAUSE, SCHEDULE_REMOVE, SCHEDULE_RULE, SCHEDULES_DUE, SCHEDULE_FIRED, SCHEDULE_NEXT, IS_UNFINISHED);
 
 /// Slots that a backfill fires in one transaction.
 const SLOTS_AT_ONCE: usize = 100;
+/// A turn that has fired for this long leaves the other schedules to the next turn, and one schedule its other slots.
+const TURN: Duration = Duration::from_millis(1_000);
+const LONGEST: Duration = Duration::from_millis(500);
 
 #[pg_extern(security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -175,9 +179,11 @@ pub fn fire_due(now: Micros) -> (i64, Option<Micros>) {
             });
             budget.take(job.size())
         });
-        let patience = db::Patience::of_a_turn();
+        let (patience, began) = (db::Patience::of_a_turn(), Instant::now());
+        // Those that the time does not suffice for are due still, and come first in the next turn.
+        let in_time = due.iter().take_while(|_| began.elapsed() < TURN);
         let fire = |schedule| memory::given_back(|| fire_or_report(db, schedule, now, &patience));
-        let fired = due.iter().map(fire).sum();
+        let fired = in_time.map(fire).sum();
         let next = db.run(&SCHEDULE_NEXT, &[]).maybe_only::<TimestampWithTimeZone>().map(|at| at.into_inner());
         (fired, next)
     })
@@ -233,7 +239,16 @@ fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
         Some(starter) => (starter.is_open)(db, id),
         None => db.run(&IS_UNFINISHED, &[id.into()]).only::<bool>(),
     };
+    let began = Instant::now();
+    let mut next = firing.next;
+    let mut last_slot = None;
     for slot in &firing.slots {
+        // One that has many slots to make up for leaves the rest to its next turn.
+        if last_slot.is_some() && began.elapsed() > LONGEST {
+            next = Some(*slot);
+            break;
+        }
+        last_slot = Some(timestamp(*slot));
         let busy = !schedule.overlap && last_job.is_some_and(is_open);
         if busy {
             skipped += 1;
@@ -266,8 +281,7 @@ fn fire(db: &Db, schedule: &Due, now: Micros) -> i64 {
         last_job = answer["jobs"][0]["job_id"].as_str().and_then(parse_id);
         fired += 1;
     }
-    let last_slot = firing.slots.last().copied().map(timestamp);
-    let next = firing.next.map(timestamp);
+    let next = next.map(timestamp);
     let args =
         [schedule.name.as_str().into(), next.into(), last_slot.into(), last_job.into(), fired.into(), skipped.into()];
     db.run(&SCHEDULE_FIRED, &args);

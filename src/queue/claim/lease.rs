@@ -5,6 +5,7 @@ use super::document::{self, Claimed, Lease};
 use super::lanes::{Lane, Taken};
 use super::search::{Ground, Round, Search};
 use crate::base::clock::{self, Micros, timestamp};
+use crate::base::ids::new_token;
 use crate::db;
 use crate::queue::capacity::budgets;
 use crate::queue::capacity::gates::{Demand, Passed};
@@ -170,8 +171,4 @@ impl Search<'_> {
             self.limited_by.extend(place.line.iter().map(|line| line.name().to_owned()));
         }
     }
-}
-
-fn new_token() -> Uuid {
-    Uuid::from_bytes(*uuid::Uuid::new_v4().as_bytes())
 }

@@ -7,7 +7,7 @@ use super::tries;
 use crate::base::actor::actor;
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, check_moment, timestamp};
-use crate::base::ids;
+use crate::base::ids::chance;
 use crate::base::text::shorten;
 use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, required};
@@ -175,11 +175,6 @@ pub fn fail(job_id: Uuid, owner: &str, token: Option<Uuid>, failed: &Failed<'_>)
         }
         end(db, held, &ending, after, more, now)
     })
-}
-
-/// A number from 0 to 1.
-fn chance() -> f64 {
-    f64::from(u32::from_le_bytes(ids::new_id().as_bytes()[12..].try_into().unwrap_or_default())) / f64::from(u32::MAX)
 }
 
 /// Does what the retry policy has decided to follow a failure.

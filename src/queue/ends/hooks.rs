@@ -5,11 +5,14 @@
 //! their hooks when the library is loaded; this room knows none of them.
 //!
 //! A hook locks rows of its own room. One call that ends several jobs tells of all of them together, at its end, so that
-//! the hook can lock in an order that is the same for all.
+//! the hook can lock in an order that is the same for all. Nobody's open transaction holds up the end of a job: a hook that
+//! would have to wait for longer than a moment is undone, and told later (`late_ends`).
 
-use super::telling;
+use super::{late_ends, telling};
 use crate::base::clock::{self, Micros};
+use crate::base::settings::is_schema_previous;
 use crate::db::{self, Db};
+use crate::error::raise;
 use crate::json::Jsonb;
 use crate::queue::rows::job;
 use crate::server::has_fixed_snapshot;
@@ -47,11 +50,14 @@ type Registered = (&'static str, Hook, bool);
 static HOOKS: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// What is left of the time for which those who end jobs on behalf of all wait for rows that hooks lock.
+    /// What is left of the time for which a call, or a turn of those who end jobs on behalf of all, waits for rows that hooks
+    /// lock.
     static PATIENCE: db::Patience = const { db::Patience::of_a_turn() };
     /// How many calls that tell together are under way, one inside the other.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static PENDING: RefCell<Vec<(String, Ended)>> = const { RefCell::new(Vec::new()) };
+    /// Whether this is within a turn on behalf of all, which has patience once, however many jobs it ends.
+    static IN_TURN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Makes a hook known. Called when the library is loaded.
@@ -94,13 +100,36 @@ pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
         let (name, about) = on_end.split_once(':').unwrap_or((&on_end, ""));
         by_hook.entry(name.to_owned()).or_default().push(Ended { about: about.to_owned(), ..ended });
     }
+    if !IN_TURN.get() {
+        PATIENCE.with(db::Patience::renew);
+    }
     for (name, ended) in by_hook {
-        match find(&name) {
-            Some((_, hook, _)) => db::connect(|db| hook(db, &ended, now)),
-            None => warning!(
+        db::connect(|db| tell_or_leave(db, &name, &ended, now));
+    }
+}
+
+/// Tells a hook, or leaves that for later if somebody is in its way. Any other error of the hook goes on.
+fn tell_or_leave(db: &Db, name: &str, ended: &[Ended], now: Micros) {
+    // The version before has no place to leave word: there the end of a job waits.
+    if is_schema_previous() {
+        return tell_one(db, name, ended, now);
+    }
+    match PATIENCE.with(|patience| patience.attempt(|| tell_one(db, name, ended, now))) {
+        Ok(()) => {}
+        Err(error) if error.is_in_the_way() => late_ends::leave(db, name, ended),
+        Err(error) => raise(error.code, error.message, error.hint),
+    }
+}
+
+/// Tells a hook of ends.
+pub fn tell_one(db: &Db, name: &str, ended: &[Ended], now: Micros) {
+    match find(name) {
+        Some((_, hook, _)) => hook(db, ended, now),
+        None => {
+            warning!(
                 "job {} names \"{name}\" as the hook to tell of its end, but there is no such hook",
                 ended[0].job_id
-            ),
+            )
         }
     }
 }
@@ -131,7 +160,15 @@ fn apart<R, W: FnOnce() -> R>(part: impl FnOnce(W) -> Result<R, db::Caught>, wor
 /// Runs `work`, which ends jobs on behalf of all, and leaves those that others have changed since the snapshot, as
 /// `db::leaving_what_changed` does. Hooks are told of all that it has ended.
 pub fn skipping(work: impl FnOnce() -> usize) -> usize {
+    struct Turn;
+    impl Drop for Turn {
+        fn drop(&mut self) {
+            IN_TURN.set(false);
+        }
+    }
     PATIENCE.with(db::Patience::renew);
+    IN_TURN.set(true);
+    let _turn = Turn;
     if has_fixed_snapshot() { db::nothing_if_changed(apart(db::attempt, || together(work))) } else { together(work) }
 }
 

@@ -9,6 +9,7 @@ pub mod deadlines;
 pub mod dormant;
 pub mod fail;
 pub mod hooks;
+pub mod late_ends;
 pub mod lease;
 pub mod reap;
 pub mod reconcile;

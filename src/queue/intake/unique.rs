@@ -10,8 +10,7 @@ use crate::base::clock::{Micros, timestamp};
 use crate::db::{Db, statements};
 use crate::json::Jsonb;
 use crate::queue::ends::reconcile;
-use crate::queue::ends::settle::{self, Seized};
-use crate::queue::storage::Place;
+use crate::queue::storage::{Place, place};
 use agentq_core::Refusal;
 use agentq_core::line::Line;
 use agentq_core::reader::Reader;
@@ -101,7 +100,8 @@ impl Unique {
         if reconcile::is_parked(db, job_id) {
             return None;
         }
-        let Seized::Resting(behind) = settle::seize(db, job_id) else { return None };
+        // A worker's job is not touched, nor its lease: who has enqueued may leave the transaction open.
+        let behind = place::take_resting(db, job_id)?.line;
         // Not parsed: the job has been taken out of its place, and nothing may stop it from coming back.
         let changes = Jsonb::from_value(changes).with("payload_json", payload);
         let (place, _) = change_resting(db, job_id, behind, changes, now);

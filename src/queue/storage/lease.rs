@@ -94,37 +94,80 @@ pub fn keep_all_as_they_are() {
     }
 }
 
-/// Nobody can claim while a change of rules is not committed: a session that forgets to is ended by the server.
-#[allow(unsafe_code, reason = "a setting of the server's, for the rest of one transaction")]
+/// Nobody can claim while a change of rules is not committed: the server ends a session whose transaction goes on, whether it is
+/// idle or at work on something else.
+#[allow(unsafe_code, reason = "a setting and a timer of the server's, for the rest of one transaction")]
 pub mod idle {
     use crate::journal::{self, End};
+    use crate::pg::timeouts::{RegisterTimeout, USER_TIMEOUT, disable_timeout, enable_timeout_after};
+    use crate::server;
     use pgrx::pg_sys;
     use std::cell::Cell;
 
-    /// How long such a transaction may be idle, in milliseconds.
+    /// How long such a transaction may go on, in milliseconds.
     const AT_MOST_MS: i32 = 10_000;
 
-    thread_local!(static BEFORE: Cell<Option<i32>> = const { Cell::new(None) });
+    thread_local! {
+        /// The setting as it was, and the part of the transaction that has the lock.
+        static BEFORE: Cell<Option<(i32, pg_sys::SubTransactionId)>> = const { Cell::new(None) };
+        static TIMER: Cell<Option<i32>> = const { Cell::new(None) };
+    }
 
-    /// Bounds how long this transaction may be idle from now on.
-    pub fn bound() {
-        // SAFETY: a plain variable of the server's, which it reads whenever it begins to wait for a command.
-        let now = unsafe { pg_sys::IdleInTransactionSessionTimeout };
-        if now == 0 || now > AT_MOST_MS {
-            journal::open();
-            BEFORE.set(Some(now));
-            // SAFETY: as above.
-            unsafe { pg_sys::IdleInTransactionSessionTimeout = AT_MOST_MS };
+    /// Called from a signal handler: asks for what the server does about a transaction that is idle for too long.
+    extern "C-unwind" fn fire() {
+        // SAFETY: what the server's own handler of that timer does.
+        unsafe {
+            pg_sys::IdleInTransactionSessionTimeoutPending = 1;
+            pg_sys::InterruptPending = 1;
+            pg_sys::SetLatch(pg_sys::MyLatch);
         }
     }
 
-    /// Puts the setting back when the transaction has ended.
+    fn timer() -> i32 {
+        TIMER.get().unwrap_or_else(|| {
+            // SAFETY: once for each process; the handler lives as long as the library.
+            let timer = unsafe { RegisterTimeout(USER_TIMEOUT, fire) };
+            TIMER.set(Some(timer));
+            timer
+        })
+    }
+
+    /// Bounds how long this transaction may go on from now. The engine's own have a shorter bound.
+    pub fn bound() {
+        if BEFORE.get().is_some() || server::is_background_worker() {
+            return;
+        }
+        journal::open();
+        // SAFETY: a plain variable of the server's, which it reads whenever it begins to wait for a command; the timer is
+        // registered.
+        unsafe {
+            let now = pg_sys::IdleInTransactionSessionTimeout;
+            BEFORE.set(Some((now, server::subtransaction())));
+            if now == 0 || now > AT_MOST_MS {
+                pg_sys::IdleInTransactionSessionTimeout = AT_MOST_MS;
+            }
+            enable_timeout_after(timer(), AT_MOST_MS);
+        }
+    }
+
+    /// Puts setting and timer back when the transaction has ended, or the part of it that had the lock was undone.
     pub fn at_end(end: End) {
-        if matches!(end, End::Committed | End::RolledBack | End::Prepared)
-            && let Some(before) = BEFORE.take()
-        {
-            // SAFETY: as above.
-            unsafe { pg_sys::IdleInTransactionSessionTimeout = before };
+        let Some((before, mine)) = BEFORE.get() else { return };
+        match end {
+            End::PartKept { part, parent } if part == mine => BEFORE.set(Some((before, parent))),
+            End::PartUndone { part } if part == mine => put_back(before),
+            End::Committed | End::RolledBack | End::Prepared => put_back(before),
+            _ => {}
+        }
+    }
+
+    fn put_back(before: i32) {
+        BEFORE.set(None);
+        // SAFETY: as above.
+        unsafe {
+            disable_timeout(timer(), false);
+            pg_sys::IdleInTransactionSessionTimeoutPending = 0;
+            pg_sys::IdleInTransactionSessionTimeout = before;
         }
     }
 }

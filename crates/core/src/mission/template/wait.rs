@@ -3,6 +3,8 @@
 use super::step::{Reading, TIMEOUTS};
 use super::{Outside, Wait};
 use crate::Refusal;
+use crate::error::shown;
+use crate::input::OWN_SIGNALS;
 use crate::reader::Reader;
 use crate::steps::LONGEST_NAME;
 use std::collections::BTreeSet;
@@ -58,14 +60,24 @@ impl<'a, O: Outside> Reading<'_, 'a, O> {
     fn signal(&self, at: &Reader<'a>, reads: &mut BTreeSet<String>) -> Result<Wait, Refusal> {
         let at = at.clone().hint("For example: {\"name\": \"approved\", \"key\": \"$.input.order\"}.");
         if at.is_text() {
-            return Ok(Wait::Signal { name: at.name(LONGEST_NAME)?.to_owned(), key: String::new() });
+            return Ok(Wait::Signal { name: signal_name(&at)?, key: String::new() });
         }
         at.object(&["name", "key"])?;
-        let name = at.needed("name").name(LONGEST_NAME)?.to_owned();
+        let name = signal_name(&at.needed("name"))?;
         let key = at.member("key").reader().map(|key| {
             let text = key.name(LONGEST_NAME)?;
             if Wait::is_path(text) { self.path(&key, text, false, reads) } else { Ok(text) }
         });
         Ok(Wait::Signal { name, key: key.transpose()?.unwrap_or_default().to_owned() })
     }
+}
+
+/// The name of a signal that a step may wait for.
+fn signal_name(at: &Reader<'_>) -> Result<String, Refusal> {
+    let name = at.name(LONGEST_NAME)?;
+    if name.starts_with(OWN_SIGNALS) {
+        let problem = format!("the signal \"{}\" begins with {OWN_SIGNALS}", shown(name));
+        return Err(at.refuse(problem, "Signals that begin so are agentq's own. Use a name such as approved."));
+    }
+    Ok(name.to_owned())
 }
