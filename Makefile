@@ -2,7 +2,7 @@
 # Everything private (server, data, logs) lives in $AGENTQ_HOME, by default ./.private.
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop psql test lint install installcheck package bench torture soak ha-demo
+.PHONY: help run stop psql test lint all install installcheck package bench torture soak ha-demo
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,17 +30,19 @@ lint: ## Check formatting, clippy with warnings as errors, and the shell scripts
 	@scripts/prefix
 	@scripts/lint
 
-install: ## Build agentq and install it into the PostgreSQL 15 that PG_CONFIG names (default: pg_config on the PATH).
+all: ## Build agentq for the PostgreSQL 15 to 18 that PG_CONFIG names (default: pg_config on the PATH).
 	@scripts/bootstrap
-	@scripts/prefix
+	@scripts/build
+
+install: ## Build agentq and install it into that PostgreSQL; after `make all` also with sudo.
 	@scripts/install
 
 installcheck: ## After `make install`, run the regression tests against the server that PGHOST, PGPORT and PGUSER name.
 	@scripts/installcheck
 
-package: ## Make target/package/agentq-*.tar.gz, the files to unpack on a machine with PostgreSQL 15.
-	@scripts/bootstrap
-	@scripts/prefix
+package: ## Make a package for Debian, a tarball and the PGXN distribution in target/package (PG=15 to 18).
+	@scripts/bootstrap --package
+	@scripts/build
 	@scripts/package
 
 torture: ## Kill, crash, fill, cancel and upgrade under load for ten minutes, and count what was lost (MINUTES=n).

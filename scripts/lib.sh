@@ -95,7 +95,9 @@ else
 fi
 mkdir -p "$home/log"
 home=$(cd "$home" && pwd -P)
-[[ -O $home ]] || die "$home belongs to somebody else" "set AGENTQ_HOME to a folder of yours"
+# Root reads what whoever owns the project has built there.
+[[ -O $home || $EUID$home == "0$root"/* ]] ||
+    die "$home belongs to somebody else" "set AGENTQ_HOME to a folder of yours"
 
 # --- which PostgreSQL -----------------------------------------------------------------------------
 
@@ -146,13 +148,6 @@ chosen_pg_config() {
     find_pg_config || die "the machine has no PostgreSQL $major" "name one with PG_CONFIG=/path/to/pg_config"
 }
 
-# Builds compile against the private PostgreSQL's headers, unless the chosen installation has its own.
-use_headers_of() {
-    if [[ $(readlink -f "$("$1" --includedir-server)") != $(readlink -f "$("$(pg_bin)/pg_config" --includedir-server)") ]]; then
-        export PGRX_PG_CONFIG_PATH=$1
-    fi
-}
-
 # The bin folder of the private PostgreSQL that scripts/prefix made.
 pg_bin() { readlink -e "$place/bin" || die "there is no private PostgreSQL $major in $home yet" "run make run PG=$major, or scripts/prefix"; }
 
@@ -174,4 +169,27 @@ install_upgrades() { # install_upgrades <extension folder> [command prefix, such
         "$@" install -m 644 "$home/assembled.sql" "$dir/${file##*/}"
     done
     rm -f "$home/assembled.sql"
+}
+
+# --- what is built --------------------------------------------------------------------------------
+
+agentq_version() { sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1; }
+
+# Whether a source of the extension is newer than a file.
+sources_changed_since() {
+    local path sources=()
+    for path in src crates/core sql agentq.control Cargo.toml Cargo.lock build.rs .cargo rust-toolchain.toml; do
+        if [[ -e $path ]]; then sources+=("$path"); fi
+    done
+    [[ $(find "${sources[@]}" -newer "$1" -print -quit) ]]
+}
+
+# Copies agentq out of the PostgreSQL that scripts/build installed it into. Each file is named, because tests leave upgrade
+# scripts of theirs beside them.
+copy_agentq() { # copy_agentq <its pg_config> <library folder> <extension folder> [command prefix, such as sudo]
+    local from lib=$2 ext=$3 name names=(agentq.control "agentq--$(agentq_version).sql")
+    from=$("$1" --sharedir)/extension
+    for name in sql/install/*.sql sql/upgrade/*.sql; do names+=("${name##*/}"); done
+    "${@:4}" install -m 644 "$("$1" --pkglibdir)/agentq.so" "$lib/agentq.so"
+    "${@:4}" install -m 644 "${names[@]/#/$from/}" "$ext/"
 }
