@@ -2,7 +2,7 @@
 # Everything private (server, data, logs) lives in $AGENTQ_HOME, by default ./.private.
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop psql test lint all install installcheck package bench torture soak ha-demo
+.PHONY: help run stop psql test lint all install installcheck package package-test bench torture soak ha-demo
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ package: ## Make a package for Debian, a tarball and the PGXN distribution in ta
 	@scripts/bootstrap --package
 	@scripts/build
 	@scripts/package
+
+package-test: package ## Install each of these in a clean place, and upgrade, check and remove it there (as root).
+	@scripts/bootstrap --package-test
+	@scripts/package-test
 
 torture: ## Kill, crash, fill, cancel and upgrade under load for ten minutes, and count what was lost (MINUTES=n).
 	@scripts/bootstrap

@@ -103,6 +103,20 @@ home=$(cd "$home" && pwd -P)
 
 majors=(15 16 17 18)
 
+# The release of Debian that a major version is in; for 16, which is in none, one that it runs in.
+# shellcheck disable=SC2034 # for scripts/fetch-server and scripts/package-test
+declare -A suites=([15]=bookworm [16]=bookworm [17]=trixie [18]=forky)
+
+# The mirror of Debian that the machine's own apt has.
+debian_mirror() {
+    local mirror
+    # shellcheck disable=SC2016 # for apt
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 'Created-By: Packages' | sort -u | head -n 1)
+    [[ $mirror && -e $debian_keys ]] || { echo "the machine's apt has no mirror of Debian" >&2 && return 1; }
+    printf %s "$mirror"
+}
+debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
+
 major_of() { "$1" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p'; } # major_of <pg_config>
 
 if [[ ${PG_CONFIG:-} ]]; then
