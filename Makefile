@@ -2,10 +2,10 @@
 # Everything private (server, data, logs) lives in $AGENTQ_HOME, by default ./.private.
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop psql test lint all install installcheck package package-test bench torture soak ha-demo
+.PHONY: help run stop psql test lint all install installcheck package package-test release-check bench torture soak ha-demo
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Build agentq, start a private PostgreSQL with it, play the demo and leave the server up (AGENTQ_PORT chooses the port).
 	@scripts/bootstrap
@@ -48,6 +48,9 @@ package: ## Make a package for Debian, a tarball and the PGXN distribution in ta
 package-test: package ## Install each of these in a clean place, and upgrade, check and remove it there (as root).
 	@scripts/bootstrap --package-test
 	@scripts/package-test
+
+release-check: ## Say what stands in the way of a release: versions, majors and documents that disagree.
+	@scripts/release-check
 
 torture: ## Kill, crash, fill, cancel and upgrade under load for ten minutes, and count what was lost (MINUTES=n).
 	@scripts/bootstrap

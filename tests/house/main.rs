@@ -18,6 +18,7 @@ mod names;
 mod pooler;
 mod preload;
 mod reference;
+mod release;
 mod schema_dump;
 mod security_catalog;
 mod security_roles;
