@@ -9,6 +9,10 @@ WITH ext AS (
     SELECT d.classid, d.objid
     FROM pg_depend d JOIN ext ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = ext.oid
     WHERE d.deptype = 'e'
+      -- From 18 on the types of rows and their arrays are members as well.
+      AND NOT EXISTS (
+          SELECT FROM pg_type t LEFT JOIN pg_class r ON r.oid = t.typrelid
+          WHERE d.classid = 'pg_type'::regclass AND t.oid = d.objid AND (r.relkind <> 'c' OR t.typsubscript = 'array_subscript_handler'::regproc))
 ), rel AS (
     SELECT c.oid, c.oid::regclass::text AS name, c.relkind, c.relowner, c.relacl, c.relpersistence,
         c.reloptions, c.relrowsecurity, c.relforcerowsecurity, c.relreplident
@@ -61,7 +65,8 @@ WITH ext AS (
     UNION ALL
     SELECT format('constraint %s %s %s%s', rel.name, c.conname, pg_get_constraintdef(c.oid),
         CASE WHEN c.convalidated THEN '' ELSE ' not validated' END)
-    FROM rel JOIN pg_constraint c ON c.conrelid = rel.oid WHERE c.contype <> 't'
+    -- What is not null stands with its column; from 18 on it is a constraint as well.
+    FROM rel JOIN pg_constraint c ON c.conrelid = rel.oid WHERE c.contype NOT IN ('t', 'n')
     UNION ALL
     SELECT format('type %s kind %s of %s%s%s%s', t.oid::regtype, t.typtype,
         CASE WHEN t.typbasetype <> 0 THEN format_type(t.typbasetype, t.typtypmod) ELSE '-' END,
@@ -120,6 +125,8 @@ WITH ext AS (
         CASE WHEN e.grantee = 0 THEN 'PUBLIC' WHEN e.grantee = acl.owner THEN 'owner' ELSE e.grantee::regrole::text END,
         string_agg(e.privilege_type || CASE WHEN e.is_grantable THEN '*' ELSE '' END, ',' ORDER BY e.privilege_type))
     FROM acl CROSS JOIN LATERAL aclexplode(acl.acl) e
+    -- What owners may do anyway is more from 17 on.
+    WHERE NOT (e.grantee = acl.owner AND e.privilege_type = 'MAINTAIN')
     GROUP BY acl.object, acl.owner, e.grantee
     UNION ALL
     SELECT format('dumped %s where %s', c.oid::regclass, coalesce(nullif(c.condition, ''), 'true'))

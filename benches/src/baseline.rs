@@ -3,6 +3,7 @@
 
 use crate::Failure;
 use crate::figures::{pinned_kept, pinned_to_best};
+use crate::options::Options;
 use crate::pinned;
 use crate::results::Results;
 use crate::systems::{AGENTQ, LIMIT, NAIVE, TEXTBOOK};
@@ -46,10 +47,13 @@ impl Change {
 }
 
 /// Compares the results with the baseline, or makes them the new one. Returns whether all is well.
-pub fn check(results: &Results, bless: bool) -> Result<bool, Failure> {
+pub fn check(results: &Results, options: &Options) -> Result<bool, Failure> {
     let now = ratios(results);
     let path = path();
-    if bless {
+    if let Some(file) = &options.save {
+        std::fs::write(file, write(&now)?)?;
+    }
+    if options.bless {
         std::fs::write(&path, write(&now)?)?;
         println!("The baseline is now that of this run: {}.", path.display());
         return Ok(true);

@@ -19,6 +19,7 @@ usage: make bench, or cargo run --release -p agentq-bench -- [options] with
   --no-check        do not fail when a figure to reach is missed or a peer cannot be installed
   --ci              a run of about 90 seconds that fails when a ratio has fallen below baseline.csv
   --bless           with --ci: make the ratios of this run the baseline
+  --save FILE       with --ci: write the ratios of this run to that file, too
   --list            list what there is to measure, and end
   --help            this text";
 
@@ -51,6 +52,7 @@ pub struct Options {
     pub publish: bool,
     pub check: bool,
     pub bless: bool,
+    pub save: Option<PathBuf>,
     pub list: bool,
 }
 
@@ -81,6 +83,7 @@ impl Options {
             publish: false,
             check: true,
             bless: false,
+            save: None,
             list: false,
         };
         options.read_arguments(arguments.into_iter())?;
@@ -102,9 +105,13 @@ impl Options {
                 "--no-check" => self.check = false,
                 "--ci" => {}
                 "--bless" => self.bless = true,
+                "--save" => self.save = Some(value()?.into()),
                 "--list" => self.list = true,
                 _ => return Err(format!("\"{argument}\" is not an option\n{USAGE}")),
             }
+        }
+        if self.save.is_some() && self.form != Form::Ci {
+            return Err("--save goes with --ci".to_owned());
         }
         if self.bless && (self.form != Form::Ci || !self.only.is_empty()) {
             return Err("--bless goes with --ci, and without --only".to_owned());

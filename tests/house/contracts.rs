@@ -14,6 +14,9 @@ const MEMBERS: &str = "WITH member AS (
     SELECT classid, objid FROM pg_depend
     WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
       AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'agentq')
+      -- From 18 on the types of rows and their arrays are members as well.
+      AND NOT EXISTS (SELECT FROM pg_type t WHERE classid = 'pg_type'::regclass AND t.oid = objid
+                      AND (t.typtype = 'c' OR t.typsubscript = 'array_subscript_handler'::regproc))
 ), rel AS (
     SELECT c.* FROM pg_class c JOIN member m ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
 ), fn AS (

@@ -161,7 +161,8 @@ impl Cluster {
         upgrade.current_dir(&new.data).args(["-U", "postgres", "--no-sync", "-b"]).arg(&self.programs).arg("-B");
         upgrade.arg(&new.programs).arg("-d").arg(&self.data).arg("-D").arg(&new.data);
         upgrade.args(["-p", &free_port().to_string(), "-P", &free_port().to_string()]);
-        run_here(&mut upgrade);
+        let out = upgrade.stdin(Stdio::null()).output().expect("pg_upgrade starts");
+        assert!(out.status.success(), "{}\n{}", String::from_utf8_lossy(&out.stdout), logs_of_an_upgrade(&new.data));
         new.start_again();
         new
     }
@@ -398,6 +399,19 @@ impl Drop for Cluster {
         self.stop();
         std::fs::remove_dir_all(&self.data).ok();
     }
+}
+
+/// What the programs that pg_upgrade ran have to say, its end.
+fn logs_of_an_upgrade(data: &Path) -> String {
+    let find = Command::new("find").arg(data.join("pg_upgrade_output.d")).args(["-name", "*.log"]).output();
+    let files = String::from_utf8_lossy(&find.expect("find").stdout).into_owned();
+    let end = |file: &str| {
+        let text = std::fs::read(file).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let last: Vec<&str> = text.lines().rev().take(12).collect();
+        format!("{file}:\n{}\n", last.into_iter().rev().collect::<Vec<&str>>().join("\n"))
+    };
+    files.lines().map(end).collect()
 }
 
 /// Removes the clusters of test runs that are over. Their names carry the run's process id.

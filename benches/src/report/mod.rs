@@ -20,7 +20,7 @@ pub fn publish(results: &Results, options: &Options) -> Result<bool, Failure> {
         println!("TROUBLE: {trouble}");
     }
     let well = if options.form == Form::Ci {
-        baseline::check(results, options.bless)?
+        baseline::check(results, options)?
     } else {
         write(results, options)?;
         check_figures(results, options)
