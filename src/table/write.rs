@@ -380,6 +380,9 @@ impl Executor {
         // SAFETY: made by this value, and released once.
         unsafe {
             pg_sys::ExecCloseIndices(self.target);
+            // Triggers have opened the table once more, and have slots for its rows.
+            pg_sys::ExecResetTupleTable((*self.state).es_tupleTable, false);
+            pg_sys::ExecCloseResultRelations(self.state);
             pg_sys::FreeExecutorState(self.state);
         }
     }

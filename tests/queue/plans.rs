@@ -71,7 +71,9 @@ fn plans(cluster: &Cluster, db: &Database<'_>) -> Plans {
         let is_plan = |line: &&str| line.contains("(cost=");
         let shape = |line: &&str| line.split("  (cost=").next().unwrap_or_default().to_owned();
         let plan = lines.iter().copied().filter(is_plan).map(|line| shape(&line)).collect::<Vec<_>>().join("\n");
-        let query = lines.iter().copied().take_while(|line| !is_plan(line)).collect::<Vec<_>>().join("\n");
+        // From 16 on the values that it ran with follow.
+        let is_text = |line: &&str| !is_plan(line) && !line.starts_with("\tQuery Parameters: ");
+        let query = lines.iter().copied().take_while(is_text).collect::<Vec<_>>().join("\n");
         // What the test itself has called is another text each time.
         if !query.starts_with("SELECT agentq.fn_") {
             found.entry(query).or_default().insert(plan);

@@ -141,6 +141,7 @@ impl Cluster {
             "wal_level = replica".to_owned(),
             "max_prepared_transactions = 10".to_owned(),
             "autovacuum_naptime = 5s".to_owned(),
+            "log_min_error_statement = warning".to_owned(),
         ];
         if !options.without_preload {
             settings.push("shared_preload_libraries = 'agentq'".to_owned());
