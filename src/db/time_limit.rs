@@ -5,7 +5,7 @@
 //! the server obeys wherever it would obey a person, and this module tells the two apart.
 
 use super::parts::{Caught, subtransaction};
-use crate::pg::timeouts::{RegisterTimeout, USER_TIMEOUT, disable_timeout, enable_timeout_after};
+use crate::pg::timeouts::Timer;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 static FIRED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static TIMER: Cell<Option<i32>> = const { Cell::new(None) };
+    static TIMER: Timer = const { Timer::new(fire) };
     static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -28,27 +28,17 @@ extern "C-unwind" fn fire() {
     }
 }
 
-fn timer() -> i32 {
-    TIMER.get().unwrap_or_else(|| {
-        // SAFETY: once for each process; the handler lives as long as the library.
-        let timer = unsafe { RegisterTimeout(USER_TIMEOUT, fire) };
-        TIMER.set(Some(timer));
-        timer
-    })
-}
-
 /// Runs `work` in a subtransaction, for at most this many milliseconds. An error undoes what it did, and is returned, and so
 /// is the end of its time. A person's cancel goes on. A limit inside another has no effect: the outer one holds.
 pub fn attempt_within<R>(limit_ms: i32, work: impl FnOnce() -> R) -> Result<R, Caught> {
     if IS_RUNNING.replace(true) {
         return subtransaction(work, |_| true);
     }
-    struct Stop(i32);
+    struct Stop;
     impl Drop for Stop {
         fn drop(&mut self) {
             IS_RUNNING.set(false);
-            // SAFETY: the timer is registered.
-            unsafe { disable_timeout(self.0, false) };
+            TIMER.with(Timer::stop);
             if FIRED.swap(false, SeqCst) {
                 // SAFETY: it was set by this timer, and what it was to end is over.
                 unsafe { pg_sys::QueryCancelPending = 0 };
@@ -56,13 +46,11 @@ pub fn attempt_within<R>(limit_ms: i32, work: impl FnOnce() -> R) -> Result<R, C
         }
     }
     FIRED.store(false, SeqCst);
-    let stop = Stop(timer());
-    // SAFETY: the timer is registered, and stopped when `stop` goes.
-    unsafe { enable_timeout_after(stop.0, limit_ms) };
+    let stop = Stop;
+    TIMER.with(|timer| timer.set(limit_ms));
     let result = subtransaction(work, |error| {
         // Before the rollback, which would otherwise be cancelled by it.
-        // SAFETY: the timer is registered.
-        unsafe { disable_timeout(stop.0, false) };
+        TIMER.with(Timer::stop);
         error.code != PgSqlErrorCode::ERRCODE_QUERY_CANCELED || FIRED.load(SeqCst)
     });
     let timed_out = FIRED.load(SeqCst);

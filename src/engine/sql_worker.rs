@@ -26,7 +26,6 @@ use crate::shared::process::{Process, sleep};
 use crate::shared::seats::{self, SqlSeat};
 use pgrx::prelude::*;
 use pgrx::{IntoDatum, Uuid};
-use std::cell::Cell;
 use std::ffi::{CStr, CString};
 
 /// A lease lasts this much longer than its handler may run, in seconds.
@@ -36,7 +35,7 @@ const GRACE_MS: i32 = 5_000;
 /// Without news the worker looks for jobs this often, in microseconds.
 const LOOK_EVERY_US: i64 = 5_000_000;
 
-thread_local!(static OVERRUN: Cell<i32> = const { Cell::new(0) });
+thread_local!(static OVERRUN: Timer = const { Timer::new(overrun) });
 
 #[pg_guard]
 #[unsafe(no_mangle)]
@@ -47,8 +46,6 @@ pub extern "C-unwind" fn agentq_sql_worker_main(argument: pg_sys::Datum) {
     // SAFETY: the callback is a plain function.
     unsafe { pg_sys::before_shmem_exit(Some(leave), argument) };
     connect(Some(database), HANDLERS_WAIT);
-    // SAFETY: once in the life of the process; the timer calls a plain function.
-    OVERRUN.set(unsafe { RegisterTimeout(USER_TIMEOUT, overrun) });
     if seats::with_seat(database, |seat| seat.is_held()).unwrap_or(true) {
         return;
     }
@@ -178,10 +175,10 @@ fn run(number: usize, name: &str, handlers: &[Handler], job: Job) -> bool {
         }
     });
     db::act_as(None);
-    // SAFETY: the timers are put to rest, however the handler ended, and so is a cancel that one may
-    // have asked for since.
+    OVERRUN.with(Timer::stop);
+    // SAFETY: the other timer is put to rest too, however the handler ended, and so is a cancel that one may have asked for
+    // since.
     let timed_out = unsafe {
-        disable_timeout(OVERRUN.get(), false);
         disable_timeout(STATEMENT_TIMEOUT, true);
         pg_sys::QueryCancelPending = 0;
         get_timeout_indicator(STATEMENT_TIMEOUT, true)
@@ -244,7 +241,7 @@ fn execute(handler: &Handler, job: Jsonb) -> Option<Jsonb> {
             pg_sys::SetUserIdAndSecContext(role, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
             db::act_as(Some(role));
             enable_timeout_after(STATEMENT_TIMEOUT, handler.timeout_seconds * 1000);
-            enable_timeout_after(OVERRUN.get(), handler.timeout_seconds * 1000 + GRACE_MS);
+            OVERRUN.with(|timer| timer.set(handler.timeout_seconds * 1000 + GRACE_MS));
             let mut types = [pg_sys::JSONBOID];
             let mut values = [job.into_datum().expect("a job")];
             let code = pg_sys::SPI_execute_with_args(

@@ -325,13 +325,20 @@ fn a_flood_of_executors_and_of_needs_stops_no_chore_and_is_forgotten() {
 fn a_change_of_limits_whose_transaction_goes_on_is_ended() {
     let db = database();
     let mut s = db.session();
-    let mut operator = db.session();
-    operator.run("BEGIN; SELECT agentq.fn_limit_set('global', '{\"max_concurrent\": 50}')");
-    let job = s.enqueue("x");
-    let busy = std::thread::spawn(move || operator.fails("SELECT pg_sleep(300)"));
-    let claim = expect(&mut s, "claimed", "fn_job_claim('bob', 'x')");
-    assert_eq!(id(&claim), job);
-    assert!(busy.is_finished() || busy.join().is_ok());
+    for has_failed in [false, true] {
+        let mut operator = db.session();
+        operator.run("BEGIN; SELECT agentq.fn_limit_set('global', '{\"max_concurrent\": 50}'); SAVEPOINT a");
+        // An error stops all timers of a session.
+        if has_failed {
+            operator.fails("SELECT 1 / 0");
+            operator.run("ROLLBACK TO a");
+        }
+        let job = s.enqueue("x");
+        let busy = std::thread::spawn(move || operator.fails("SELECT pg_sleep(300)"));
+        let claim = expect(&mut s, "claimed", "fn_job_claim('bob', 'x')");
+        assert_eq!(id(&claim), job);
+        assert!(busy.is_finished() || busy.join().is_ok());
+    }
     // One that is undone in a part of a transaction leaves the rest its time.
     let mut operator = db.session();
     operator.run("BEGIN; SAVEPOINT a; SELECT agentq.fn_limit_set('global', '{\"max_concurrent\": 50}'); ROLLBACK TO a");

@@ -99,18 +99,27 @@ pub fn keep_all_as_they_are() {
 #[allow(unsafe_code, reason = "a setting and a timer of the server's, for the rest of one transaction")]
 pub mod idle {
     use crate::journal::{self, End};
-    use crate::pg::timeouts::{RegisterTimeout, USER_TIMEOUT, disable_timeout, enable_timeout_after};
+    use crate::pg::timeouts::Timer;
     use crate::server;
     use pgrx::pg_sys;
     use std::cell::Cell;
+    use std::time::{Duration, Instant};
 
     /// How long such a transaction may go on, in milliseconds.
     const AT_MOST_MS: i32 = 10_000;
 
+    #[derive(Clone, Copy)]
+    struct Bound {
+        /// The setting as it was.
+        before: i32,
+        /// The part of the transaction that has the lock.
+        part: pg_sys::SubTransactionId,
+        until: Instant,
+    }
+
     thread_local! {
-        /// The setting as it was, and the part of the transaction that has the lock.
-        static BEFORE: Cell<Option<(i32, pg_sys::SubTransactionId)>> = const { Cell::new(None) };
-        static TIMER: Cell<Option<i32>> = const { Cell::new(None) };
+        static BOUND: Cell<Option<Bound>> = const { Cell::new(None) };
+        static TIMER: Timer = const { Timer::new(fire) };
     }
 
     /// Called from a signal handler: asks for what the server does about a transaction that is idle for too long.
@@ -123,49 +132,45 @@ pub mod idle {
         }
     }
 
-    fn timer() -> i32 {
-        TIMER.get().unwrap_or_else(|| {
-            // SAFETY: once for each process; the handler lives as long as the library.
-            let timer = unsafe { RegisterTimeout(USER_TIMEOUT, fire) };
-            TIMER.set(Some(timer));
-            timer
-        })
-    }
-
     /// Bounds how long this transaction may go on from now. The engine's own have a shorter bound.
     pub fn bound() {
-        if BEFORE.get().is_some() || server::is_background_worker() {
+        if BOUND.get().is_some() || server::is_background_worker() {
             return;
         }
         journal::open();
-        // SAFETY: a plain variable of the server's, which it reads whenever it begins to wait for a command; the timer is
-        // registered.
+        // SAFETY: a plain variable of the server's, which it reads whenever it begins to wait for a command.
         unsafe {
-            let now = pg_sys::IdleInTransactionSessionTimeout;
-            BEFORE.set(Some((now, server::subtransaction())));
-            if now == 0 || now > AT_MOST_MS {
+            let before = pg_sys::IdleInTransactionSessionTimeout;
+            let until = Instant::now() + Duration::from_millis(AT_MOST_MS as u64);
+            BOUND.set(Some(Bound { before, part: server::subtransaction(), until }));
+            if before == 0 || before > AT_MOST_MS {
                 pg_sys::IdleInTransactionSessionTimeout = AT_MOST_MS;
             }
-            enable_timeout_after(timer(), AT_MOST_MS);
         }
+        TIMER.with(|timer| timer.set(AT_MOST_MS));
     }
 
     /// Puts setting and timer back when the transaction has ended, or the part of it that had the lock was undone.
     pub fn at_end(end: End) {
-        let Some((before, mine)) = BEFORE.get() else { return };
+        let Some(bound) = BOUND.get() else { return };
         match end {
-            End::PartKept { part, parent } if part == mine => BEFORE.set(Some((before, parent))),
-            End::PartUndone { part } if part == mine => put_back(before),
-            End::Committed | End::RolledBack | End::Prepared => put_back(before),
+            End::PartKept { part, parent } if part == bound.part => BOUND.set(Some(Bound { part: parent, ..bound })),
+            End::PartUndone { part } if part == bound.part => put_back(bound.before),
+            // With an error the server stops all timers of the session.
+            End::PartUndone { .. } => {
+                let left = bound.until.saturating_duration_since(Instant::now());
+                TIMER.with(|timer| timer.set((left.as_millis() as i32).max(1)));
+            }
+            End::Committed | End::RolledBack | End::Prepared => put_back(bound.before),
             _ => {}
         }
     }
 
     fn put_back(before: i32) {
-        BEFORE.set(None);
+        BOUND.set(None);
+        TIMER.with(Timer::stop);
         // SAFETY: as above.
         unsafe {
-            disable_timeout(timer(), false);
             pg_sys::IdleInTransactionSessionTimeoutPending = 0;
             pg_sys::IdleInTransactionSessionTimeout = before;
         }
