@@ -21,6 +21,7 @@ use crate::db::{self, Db, statements};
 use crate::error::raise;
 use crate::room::Outcome;
 use crate::server::{is_background_worker, is_in_transaction_block};
+use crate::shared::seats;
 use agentq_core::chain::Chain;
 use agentq_core::partition::{self, DAY_US, Span};
 use pgrx::prelude::*;
@@ -59,7 +60,7 @@ pub fn keep() -> Outcome {
 
 fn make_and_drop(db: &Db, settings: &Settings, now: Micros) -> Upkeep {
     // Their locks are everybody's, and are not to be kept by who has a transaction open.
-    if is_in_transaction_block() {
+    if is_in_transaction_block() && seats::is_running_here() {
         return Upkeep::default();
     }
     // A restore brings its own partitions: the engine makes none before somebody uses events.

@@ -58,6 +58,7 @@ const HOOK: &str = "mission";
 
 pub fn init() {
     hooks::register_for_missions(HOOK, advance::jobs_ended);
+    hooks::before_each_that_was_left(patience::begin_anew);
     scheduled::init();
 }
 

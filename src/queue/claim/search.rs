@@ -12,7 +12,7 @@ use super::unflushed;
 use crate::base::clock::{self, Micros};
 use crate::queue::capacity::gates::{self, Gates, Refused};
 use crate::queue::capacity::limits::OPEN_AT_ONCE;
-use crate::queue::ends::{hooks, reap};
+use crate::queue::ends::{hooks, late_ends, reap};
 use crate::queue::rows::{job_lease, job_line, job_ready};
 use crate::queue::rules::Rulebook;
 use crate::queue::storage::marks::{self, Look, Reading};
@@ -119,6 +119,9 @@ impl<'a> Search<'a> {
         // long, it touches no more than it takes. Where the engine is at work, it recovers expired leases every second,
         // and a claim does so only before it says "empty".
         let most_recovered = if self.lingers { self.request.limit as i64 } else { reap::AT_MOST };
+        if !self.lingers && !seats::engine_runs() {
+            late_ends::tend_when_due(self.now);
+        }
         let mut moved = !self.lingers && (clock::is_shifted() || !seats::engine_runs()) && reap::when_due(self.now) > 0;
         moved |= promote_due(self.now, || self.due()) > 0;
         moved |= self.may_pass_on() && order::pass_on_when_due(self.now, most_recovered) > 0;
@@ -230,7 +233,12 @@ impl<'a> Search<'a> {
             self.read(&mut ground, Part::of(lanes), &mut round);
         }
         if takes_turns && !ground.is_done(&round) {
-            turns.all_parts(&lanes).into_iter().for_each(|part| self.read(&mut ground, part, &mut round));
+            let mut parts = turns.all_parts(&lanes);
+            // Others have emptied the last fair line meanwhile: nobody takes turns any more, but there may be jobs.
+            if parts.is_empty() {
+                parts.push(Part::of(lanes.clone()));
+            }
+            parts.into_iter().for_each(|part| self.read(&mut ground, part, &mut round));
         }
         drop(ground);
         if !round.found_any() {

@@ -56,8 +56,47 @@ thread_local! {
     /// How many calls that tell together are under way, one inside the other.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static PENDING: RefCell<Vec<(String, Ended)>> = const { RefCell::new(Vec::new()) };
-    /// Whether this is within a turn on behalf of all, which has patience once, however many jobs it ends.
+    /// Whether a call, or a turn on behalf of all, is under way. It has patience once, however many jobs it ends.
     static IN_TURN: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Turn {
+    is_outermost: bool,
+}
+
+impl Turn {
+    fn begin() -> Turn {
+        let is_outermost = !IN_TURN.replace(true);
+        if is_outermost {
+            PATIENCE.with(db::Patience::renew);
+        }
+        Turn { is_outermost }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.is_outermost {
+            IN_TURN.set(false);
+        }
+    }
+}
+
+/// What is to be begun anew before an end that was left is told: it has what it would have had by itself.
+static BEFORE_EACH: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+
+/// Has this called before each end that was left and is told now. Called when the library is loaded.
+pub fn before_each_that_was_left(begin_anew: fn()) {
+    if let Ok(mut all) = BEFORE_EACH.lock() {
+        all.push(begin_anew);
+    }
+}
+
+/// Tells the hook of an end that was left.
+pub fn tell_left(db: &Db, name: &str, ended: &Ended, now: Micros) {
+    let before: Vec<fn()> = BEFORE_EACH.lock().map(|all| all.clone()).unwrap_or_default();
+    before.iter().for_each(|begin_anew| begin_anew());
+    tell_one(db, name, std::slice::from_ref(ended), now);
 }
 
 /// Makes a hook known. Called when the library is loaded.
@@ -100,9 +139,8 @@ pub fn tell(ended: Vec<(String, Ended)>, now: Micros) {
         let (name, about) = on_end.split_once(':').unwrap_or((&on_end, ""));
         by_hook.entry(name.to_owned()).or_default().push(Ended { about: about.to_owned(), ..ended });
     }
-    if !IN_TURN.get() {
-        PATIENCE.with(db::Patience::renew);
-    }
+    // A hook may end further jobs: they share its patience.
+    let _turn = Turn::begin();
     for (name, ended) in by_hook {
         db::connect(|db| tell_or_leave(db, &name, &ended, now));
     }
@@ -122,7 +160,7 @@ fn tell_or_leave(db: &Db, name: &str, ended: &[Ended], now: Micros) {
 }
 
 /// Tells a hook of ends.
-pub fn tell_one(db: &Db, name: &str, ended: &[Ended], now: Micros) {
+fn tell_one(db: &Db, name: &str, ended: &[Ended], now: Micros) {
     match find(name) {
         Some((_, hook, _)) => hook(db, ended, now),
         None => {
@@ -160,16 +198,13 @@ fn apart<R, W: FnOnce() -> R>(part: impl FnOnce(W) -> Result<R, db::Caught>, wor
 /// Runs `work`, which ends jobs on behalf of all, and leaves those that others have changed since the snapshot, as
 /// `db::leaving_what_changed` does. Hooks are told of all that it has ended.
 pub fn skipping(work: impl FnOnce() -> usize) -> usize {
-    struct Turn;
-    impl Drop for Turn {
-        fn drop(&mut self) {
-            IN_TURN.set(false);
-        }
-    }
-    PATIENCE.with(db::Patience::renew);
-    IN_TURN.set(true);
-    let _turn = Turn;
+    let _turn = Turn::begin();
     if has_fixed_snapshot() { db::nothing_if_changed(apart(db::attempt, || together(work))) } else { together(work) }
+}
+
+/// Runs `work` in a subtransaction that waits for nobody for long. What `work` ends is told there.
+pub fn apart_within<R>(patience: &db::Patience, work: impl FnOnce() -> R) -> Result<R, db::Caught> {
+    apart(|work| patience.attempt(work), || together(work))
 }
 
 /// Runs `end`, which ends a job on behalf of all. Nobody else is to suffer from its hook: if that fails, or would have to
@@ -178,7 +213,7 @@ pub fn end_apart<R>(job_id: Uuid, end: impl FnOnce() -> R) -> Option<R> {
     if of(job_id).is_none() {
         return Some(end());
     }
-    let ended = apart(|end| PATIENCE.with(|patience| patience.attempt(end)), || together(end));
+    let ended = PATIENCE.with(|patience| apart_within(patience, end));
     ended.inspect_err(|error| log!("agentq: job {job_id} is left for later: {}", error.message)).ok()
 }
 

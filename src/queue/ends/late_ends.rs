@@ -20,11 +20,18 @@ statements!("late_ends.sql": END_LEAVE, ENDS_LEFT, END_TOLD);
 /// How many one turn looks at. One that has worked for this long leaves the rest to the next.
 const MOST: i64 = 500;
 const LONGEST: Duration = Duration::from_millis(500);
-/// As long as somebody is in the way of one, all are tried again after this long, in microseconds.
+/// After a turn in which somebody was in the way of one, the next comes after this long, in microseconds.
 const AGAIN_US: i64 = 100_000;
+const CLAIMS_EVERY_US: i64 = 1_000_000;
 
-// The end behind which the next turn goes on, so that each comes to its turn.
-thread_local!(static FROM: Cell<[u8; 16]> = const { Cell::new([0; 16]) });
+thread_local! {
+    /// The end behind which the next turn goes on, so that each comes to its turn.
+    static FROM: Cell<[u8; 16]> = const { Cell::new([0; 16]) };
+    /// When this session's claims did it last.
+    static TENDED: Cell<Micros> = const { Cell::new(0) };
+    /// Ends in whose way somebody was, or whose hook fails.
+    static LEFT: db::PutOff<[u8; 16]> = db::PutOff::new();
+}
 
 /// Writes down what a hook could not be told.
 pub fn leave(db: &Db, hook: &str, ended: &[Ended]) {
@@ -70,19 +77,29 @@ impl Left {
     }
 }
 
+/// Where no engine runs, claims do what `tend` does, once a second in each session.
+pub fn tend_when_due(now: Micros) {
+    if (0..CLAIMS_EVERY_US).contains(&(now - TENDED.replace(now))) {
+        return;
+    }
+    tend();
+}
+
 /// Tells hooks what was left, each end in a part of its own. One that fails, or in whose way somebody is, keeps no other.
 pub fn tend() -> Outcome {
     db::connect(|db| {
         let (now, began, patience) = (clock::now(), Instant::now(), db::Patience::of_a_turn());
         let (mut left, mut budget) = (Vec::new(), Budget::of_a_turn());
-        db.walk(&ENDS_LEFT, &[Uuid::from_bytes(FROM.get()).into(), MOST.into()], |row| {
+        let alone: Vec<Uuid> = db::PutOff::current(&LEFT).into_iter().map(Uuid::from_bytes).collect();
+        let mut waits = !alone.is_empty();
+        db.walk(&ENDS_LEFT, &[Uuid::from_bytes(FROM.get()).into(), alone.into(), MOST.into()], |row| {
             let end = Left::from_row(row);
             let size = end.ended.result.map_or(0, Jsonb::size) + end.ended.error.as_ref().map_or(0, String::len);
             left.push(end);
             budget.take(size)
         });
         let is_all = (left.len() as i64) < MOST && !budget.is_spent();
-        let (mut told, mut waits, mut last) = (0, false, None);
+        let (mut told, mut last) = (0, None);
         for end in &left {
             if began.elapsed() > LONGEST {
                 break;
@@ -90,13 +107,17 @@ pub fn tend() -> Outcome {
             last = Some(*end.id.as_bytes());
             match tell(db, end, &patience, now) {
                 true => told += 1,
-                false => waits = true,
+                false => {
+                    db::PutOff::add(&LEFT, *end.id.as_bytes());
+                    waits = true;
+                }
             }
         }
         let is_done = is_all && last == left.last().map(|end| *end.id.as_bytes());
         let began_behind = FROM.replace(if is_done { [0; 16] } else { last.unwrap_or_default() }) != [0; 16];
         let next = match () {
-            _ if !is_done || began_behind => Next::AtOnce,
+            // Where none could be told, going on at once would only turn in a circle.
+            _ if (!is_done || began_behind) && (told > 0 || !waits) => Next::AtOnce,
             _ if waits => Next::At(now + AGAIN_US),
             _ => Next::AsUsual,
         };
@@ -105,9 +126,9 @@ pub fn tend() -> Outcome {
 }
 
 fn tell(db: &Db, end: &Left, patience: &db::Patience, now: Micros) -> bool {
-    let done = patience.attempt(|| {
+    let done = hooks::apart_within(patience, || {
         db.run(&END_TOLD, &[end.id.into()]);
-        hooks::tell_one(db, &end.hook, std::slice::from_ref(&end.ended), now);
+        hooks::tell_left(db, &end.hook, &end.ended, now);
     });
     done.inspect_err(|error| log!("agentq: the end of job {} is told later: {}", end.ended.job_id, error.message))
         .is_ok()

@@ -6,14 +6,14 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 -- There the end of a job waits, and nothing is left.
 SELECT NULL::uuid WHERE num_nulls($1, $2, $3, $4, $5, $6, $7, $8) < 0
 
--- name: ends_left(after uuid, most int8)
+-- name: ends_left(after uuid, left_alone uuid[], most int8)
 SELECT end_id, hook, about, job_id, state, result, error, context
-FROM agentq_internal.job_end_due WHERE end_id > $1 ORDER BY end_id LIMIT $2 FOR UPDATE SKIP LOCKED
+FROM agentq_internal.job_end_due WHERE end_id > $1 AND end_id <> ALL ($2) ORDER BY end_id LIMIT $3 FOR UPDATE SKIP LOCKED
 
--- before: ends_left(after uuid, most int8)
+-- before: ends_left(after uuid, left_alone uuid[], most int8)
 SELECT NULL::uuid AS end_id, NULL::text AS hook, NULL::text AS about, NULL::uuid AS job_id, NULL::text AS state,
        NULL::jsonb AS result, NULL::text AS error, NULL::jsonb AS context
-WHERE num_nulls($1, $2) < 0
+WHERE num_nulls($1, $2, $3) < 0
 
 -- name: end_told(end_id uuid)
 DELETE FROM agentq_internal.job_end_due WHERE end_id = $1
