@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code, reason = "kept plans with planning options are not in the safe interface")]
 
+mod in_line;
 mod parts;
 mod plan;
 mod rights;
@@ -13,6 +14,7 @@ mod strangers;
 mod time_limit;
 mod walk;
 
+pub use in_line::lock_all;
 pub use parts::{Caught, attempt, caught, leaving_what_changed, nothing_if_changed, worth_keeping};
 pub use rights::{act_as, answer_as_owner, is_acting, session_user};
 pub use rows::Rows;

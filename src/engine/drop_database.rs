@@ -2,11 +2,14 @@
 //! the extension in it.
 //!
 //! The server refuses the former while another session is connected, and the engine always is. The latter locks every
-//! table of agentq, one after the other, and the engine has others locked: one of the two would lose a deadlock. So its
-//! workers are asked to leave first, and come back if there is still something to do.
+//! table of agentq, one after the other, and whoever is at work has others locked: one of the two would lose a deadlock. So
+//! the engine's workers are asked to leave first, and come back if there is still something to do; and the tables are
+//! locked before the command runs, all of them at once or none.
 
 #![allow(unsafe_code, reason = "reading the server's commands")]
 
+use crate::db::{self, statements};
+use crate::error::raise;
 use crate::pg::ownership::{owns_database, owns_extension};
 use crate::queue::waking::notices;
 use crate::server;
@@ -16,6 +19,8 @@ use pgrx::prelude::*;
 use pgrx::{PgTryBuilder, is_a};
 use std::ffi::{CStr, c_char};
 use std::panic::AssertUnwindSafe;
+
+statements!("drop_database.sql": EXTENSION_RELATIONS);
 
 /// The database that the command wants for itself.
 fn wanted(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
@@ -115,11 +120,31 @@ fn release(database: u32) {
     launcher.wake();
 }
 
+/// Locks all that the extension has, so that the command waits for nobody who waits for it.
+fn lock_extension() {
+    let relations: Vec<pg_sys::Oid> = db::connect(|db| {
+        let mut relations = Vec::new();
+        db.run(&EXTENSION_RELATIONS, &[]).each(|row| relations.push(row.must("oid")));
+        relations
+    });
+    if let Err(waited) = db::lock_all(&relations, pg_sys::AccessExclusiveLock) {
+        raise(
+            PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
+            format!("agentq could not be had alone in {:.1} s: others are at work with it", waited.as_secs_f64()),
+            "Nothing was changed. Look in pg_stat_activity for a transaction that is open for long, end it, and try again.",
+        )
+    }
+}
+
 /// Runs a command that wants a database for itself without the engine in it.
 pub fn watch(command: *mut pg_sys::Node, run: &mut dyn FnMut()) {
     let Some(database) = wanted(command).map(|oid| oid.to_u32()) else { return run() };
     PgTryBuilder::new(AssertUnwindSafe(|| {
         hold(database);
+        // SAFETY: the server passes a statement.
+        if unsafe { wants_extension(command) } {
+            lock_extension();
+        }
         run();
         // SAFETY: the server passes a statement.
         if unsafe { is_a(command, pg_sys::NodeTag::T_DropdbStmt) } {

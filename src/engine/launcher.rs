@@ -12,7 +12,7 @@ use crate::base::clock::{self, Micros};
 use crate::pg::signals;
 use crate::server;
 use crate::shared::Text;
-use crate::shared::process::{Process, sleep};
+use crate::shared::process::{Process, is_woken_within, sleep};
 use crate::shared::seats::{self, Seat, State};
 use pgrx::bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime, DynamicBackgroundWorker};
 use pgrx::prelude::*;
@@ -78,7 +78,8 @@ pub extern "C-unwind" fn agentq_launcher_main(_arg: pg_sys::Datum) {
         } else {
             stop_all();
         }
-        sleep(started.pause(clock::real_now()));
+        let is_woken = is_woken_within(started.pause(clock::real_now()));
+        debug1!("agentq: the launcher takes a turn: {}", if is_woken { "it was woken" } else { "its time has come" });
     }
 }
 

@@ -63,12 +63,19 @@ unsafe extern "C" {
 
 /// Waits until this process is woken, for at most `at_most_us` microseconds.
 pub fn sleep(at_most_us: i64) {
+    is_woken_within(at_most_us);
+}
+
+/// The same, and whether it was woken.
+pub fn is_woken_within(at_most_us: i64) -> bool {
     let ms = (at_most_us.max(0) + 999) / 1000;
     let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
     // SAFETY: the latch is this process's own.
-    unsafe {
-        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms, pg_sys::PG_WAIT_EXTENSION);
+    let came = unsafe {
+        let came = pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms, pg_sys::PG_WAIT_EXTENSION);
         pg_sys::ResetLatch(pg_sys::MyLatch);
-    }
+        came as u32
+    };
     pgrx::check_for_interrupts!();
+    came & pg_sys::WL_LATCH_SET != 0
 }

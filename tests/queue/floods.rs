@@ -140,5 +140,64 @@ fn one_database_leaves_room_for_another() {
     assert_eq!(held["count"], json!(500), "{held}");
     // The one that floods can still work itself.
     claimed(&mut a, "bob");
+    // More keys than a database has room for beside another, and than it gives up for the asking.
+    let more = |s: &mut Session| {
+        s.call("fn_limit_set('site:*', '{\"max_concurrent\": 1}')");
+        flood(s, "c", 9_000, "jsonb_build_object('limit_keys', jsonb_build_array('site:' || n))");
+        let claim = |_| s.call("fn_job_claim_batch('bob', 1000, 'c')")["count"].as_i64().expect("a number");
+        (0..12).map(claim).sum::<i64>()
+    };
+    let beside_another = more(&mut b);
     drop((a, one));
+    let ticked = b.call("fn_engine_tick('tend_limits')");
+    assert_eq!(ticked["failed"], json!(0), "{ticked}");
+    // With the database its share has gone: there is room for all of them.
+    let claim = |_| b.call("fn_job_claim_batch('bob', 1000, 'c')")["count"].as_i64().expect("a number");
+    assert_eq!(beside_another + (0..12).map(claim).sum::<i64>(), 9_000, "{beside_another} beside another");
+    assert!(beside_another < 9_000, "{beside_another}");
+}
+
+/// More slots are held than there is room to count when the server starts: then there is room again. No slot is given twice.
+#[test]
+fn limits_hold_when_more_is_held_at_a_restart_than_can_be_counted() {
+    let mut cluster = Cluster::start("floods_restart", &Options::default());
+    cluster.make_template();
+    let names = [cluster.database(), cluster.database()].map(|db| {
+        let name = db.name.clone();
+        std::mem::forget(db);
+        name
+    });
+    // Alone, the one has room for all of its keys; beside another it has not.
+    for (name, keys) in names.iter().zip([8_000, 1_000]) {
+        let mut s = cluster.session(name);
+        s.call("fn_limit_set('tenant:*', '{\"max_concurrent\": 1}')");
+        let keyed = "jsonb_build_object('limit_keys', jsonb_build_array('tenant:' || n))";
+        flood(&mut s, "a", keys, keyed);
+        let claim = |_| s.call("fn_job_claim_batch('bob', 1000, 'a', 86400)")["count"].as_i64().expect("a number");
+        assert_eq!((0..keys.div_ceil(1_000)).map(claim).sum::<i64>(), keys as i64);
+        // Of each key another waits.
+        flood(&mut s, "a", keys, keyed);
+    }
+    cluster.crash_and_restart();
+    cluster.session(&names[1]).call("fn_job_claim('bob', 'a')");
+    let mut s = cluster.session(&names[0]);
+    let twice = "(SELECT limits FROM agentq_internal.job_lease GROUP BY limits HAVING count(*) > 1) twice";
+    let mut taken = 0;
+    for round in 0..4 {
+        for _ in 0..3 {
+            taken += s.call("fn_job_claim_batch('eve', 1000, 'a', 86400)")["count"].as_i64().expect("a number");
+        }
+        assert_eq!(s.count(twice), 0, "round {round}");
+        // What is acked makes room.
+        s.run(
+            "SELECT agentq.fn_job_ack_batch('bob', (SELECT jsonb_agg(jsonb_build_object('job_id', job_id, 'lease_token', lease_token))
+             FROM (SELECT job_id, lease_token FROM agentq_internal.job_lease WHERE lease_owner = 'bob' LIMIT 2000) some))",
+        );
+        if round > 1 {
+            let ticked = s.call("fn_engine_tick('tend_limits')");
+            assert_eq!(ticked["failed"], json!(0), "{ticked}");
+        }
+    }
+    // It is counted again, and what is free is given out.
+    assert!(taken > 1_000, "{taken}");
 }

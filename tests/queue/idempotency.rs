@@ -24,6 +24,26 @@ fn a_second_enqueue_with_the_key_answers_with_the_first_job() {
     assert_eq!(s.count("agentq.job_queue"), 1);
 }
 
+/// Keys of agentq's own: nobody can take one first, and so keep agentq from what it stands for.
+#[test]
+fn a_key_that_begins_as_those_of_agentq_is_refused_wherever_one_is_given() {
+    let db = database();
+    let mut s = db.session();
+    for statement in [
+        "SELECT agentq.fn_job_enqueue('a', 'agentq:x')",
+        r#"SELECT agentq.fn_job_enqueue_batch('[{"job_kind": "a", "idempotency_key": "agentq:x"}]')"#,
+        "INSERT INTO agentq.job_queue (job_kind, idempotency_key) VALUES ('a', 'agentq:x')",
+        r#"SELECT agentq.fn_proposal_create('agentq:x', 'api', '{"title": "t", "steps": [{"name": "a", "kind": "a"}]}')"#,
+        r#"SELECT agentq.fn_mission_start('{"steps": [{"kind": "a"}]}', '{"idempotency_key": "agentq:x"}')"#,
+        r#"SELECT agentq.fn_schedule_set('s', '@daily', '{"job_kind": "a", "idempotency_key": "agentq:x"}')"#,
+    ] {
+        let failure = s.fails(statement);
+        assert_eq!(failure.code, "22023", "{statement}: {failure:?}");
+        assert!(failure.message.contains("agentq:"), "{statement}: {failure:?}");
+    }
+    assert_eq!(s.count("agentq.job_queue"), 0);
+}
+
 #[test]
 fn the_answer_to_a_duplicate_shows_where_the_first_job_stands() {
     let db = database();

@@ -58,9 +58,8 @@ impl Report {
     }
 
     pub fn round(&mut self, fault: Fault, stall: f64, problems: Vec<Problem>, books: &Books) {
-        self.stalls.entry(fault).or_default().push(stall);
         self.count(books);
-        self.tell(fault, Some(stall), problems);
+        self.tell(fault, stall, problems);
     }
 
     /// A database is done with: what was counted in it stays.
@@ -84,17 +83,17 @@ impl Report {
     }
 
     /// A round in a database of its own.
-    pub fn aside(&mut self, fault: Fault, problems: Vec<Problem>, books: &Books) {
+    pub fn aside(&mut self, fault: Fault, stall: f64, problems: Vec<Problem>, books: &Books) {
         self.keep(books);
-        self.tell(fault, None, problems);
+        self.tell(fault, stall, problems);
     }
 
-    fn tell(&mut self, fault: Fault, stall: Option<f64>, problems: Vec<Problem>) {
+    fn tell(&mut self, fault: Fault, stall: f64, problems: Vec<Problem>) {
+        self.stalls.entry(fault).or_default().push(stall);
         *self.rounds.entry(fault).or_default() += 1;
         let number: usize = self.rounds.values().sum();
-        let back = stall.map_or(String::new(), |seconds| format!(", nobody was told of an ack for {seconds:.2} s"));
         println!(
-            "{:>5.0} s  round {number}: {}{back}; {} jobs, {} acks, {} problems",
+            "{:>5.0} s  round {number}: {}, nobody was told of an ack for {stall:.2} s; {} jobs, {} acks, {} problems",
             self.started.elapsed().as_secs_f64(),
             fault.name(),
             self.jobs,

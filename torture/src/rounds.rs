@@ -159,11 +159,9 @@ impl Rounds {
         std::thread::sleep(AFTER);
         fleet.stop();
         scene.acks()?;
-        let stall = scene.books.longest_silence(struck, over);
+        let (stall, problem) = check::stall(&scene.books, struck, over, fault.longest_stall());
         // In the tests the machine may be busy with something else.
-        if stall > fault.longest_stall() && length == Length::Long {
-            problems.push(Problem::new(Rule::NoStall, format!("nobody was told of an ack for {stall:.1} s")));
-        }
+        problems.extend(problem.filter(|_| length == Length::Long));
         scene.crashed(&mut self.stage)?;
         Ok((stall, problems))
     }
@@ -194,16 +192,16 @@ impl Rounds {
         self.report.upgrades += 1;
         let name = format!("upgraded_{}", self.report.upgrades);
         let mut scene = self.stage.scene(&name, Some((&version, &to)))?;
-        self.strike(Fault::Upgrade, &mut scene)?;
+        let (stall, mut problems) = self.strike(Fault::Upgrade, &mut scene)?;
         self.drain(&mut scene)?;
-        let mut problems = scene.check(&self.stage)?;
+        problems.extend(scene.check(&self.stage)?);
         let mut client = self.stage.connect_patiently(&name)?;
         problems.extend(check::drained(&mut client, check::PATIENCE)?);
         drop(client);
         for problem in &mut problems {
             problem.what = format!("upgraded from {version}: {}", problem.what);
         }
-        self.report.aside(Fault::Upgrade, problems, &scene.books);
+        self.report.aside(Fault::Upgrade, stall, problems, &scene.books);
         self.stage.connect_patiently("postgres")?.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)"))?;
         Ok(())
     }

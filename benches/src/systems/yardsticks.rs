@@ -37,7 +37,7 @@ fn agentq() -> System {
             ..queue_scripts!("agentq")
         },
         schema: Schema::Sql("CREATE EXTENSION agentq"),
-        backlog_per_second: 120_000,
+        backlog_per_second: 300_000,
         count: "SELECT count(*), count(*) FILTER (WHERE state = 'succeeded') FROM agentq.job_queue".to_owned(),
     }
 }
@@ -61,7 +61,7 @@ fn textbook() -> System {
         role: Role::Yardstick,
         scripts: queue_scripts!("textbook"),
         schema: Schema::Sql(include_str!("../../yardsticks/textbook/schema.sql")),
-        backlog_per_second: 80_000,
+        backlog_per_second: 200_000,
         count: "SELECT count(*), count(*) FILTER (WHERE state = 'done') FROM jobs".to_owned(),
     }
 }

@@ -4,13 +4,9 @@ use super::place::Place;
 use crate::db::{self, Db, Rows, statements};
 use crate::error::raise;
 use crate::queue::rows::job_lease;
-use crate::server::lock_timeout;
-use crate::shared::process;
 use crate::table::Table;
 use pgrx::Uuid;
 use pgrx::prelude::*;
-use std::ffi::CString;
-use std::time::{Duration, Instant};
 
 statements!("lease.sql": HOLD);
 
@@ -51,47 +47,24 @@ pub fn lock_against_rule_change() {
     drop(Table::open(&job_lease::TABLE));
 }
 
-/// While a change of rules waits for its turn, claims and acks wait behind it: so it stands in line for this long at a time, in
-/// milliseconds, then longer, and steps aside in between for twice as long.
-const IN_LINE_MS: u64 = 50;
-const LONGEST_IN_LINE_MS: u64 = 1_000;
-/// And it gives up after this long, in seconds.
-const GIVE_UP_S: u64 = 60;
-
 /// Keeps everybody from taking or ending leases until this transaction ends. It waits for whoever has claimed or ended jobs in
 /// a transaction that is still open, without holding up all the others meanwhile.
-#[allow(unsafe_code, reason = "locking a table")]
 pub fn keep_all_as_they_are() {
     let leases = Table::open(&job_lease::TABLE);
     let id = leases.id();
     // Two of these must not wait for what the other has of it.
     leases.let_go();
-    // SAFETY: the table is part of the schema; the lock is kept to the end of the transaction.
-    let lock = || unsafe { pg_sys::LockRelationOid(id, pg_sys::ShareRowExclusiveLock as i32) };
-    let began = Instant::now();
-    let mut in_line = IN_LINE_MS;
-    loop {
-        let wait = CString::new(format!("{in_line}ms")).expect("digits");
-        let locked = db::attempt(|| db::with_setting(c"lock_timeout", &wait, lock));
-        match locked {
-            Ok(()) => return idle::bound(),
-            Err(error) if !error.is_in_the_way() => raise(error.code, error.message, error.hint),
-            Err(_) => {}
-        }
-        let most = lock_timeout().unwrap_or(Duration::from_secs(GIVE_UP_S));
-        if began.elapsed() + Duration::from_millis(2 * in_line) > most {
-            raise(
-                PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
-                format!(
-                    "limits could not be changed in {:.1} s: a transaction that has claimed, ended, cancelled or changed jobs, or sent a signal, is still open",
-                    began.elapsed().as_secs_f64()
-                ),
-                "Nothing was changed. Look for it in pg_stat_activity (state 'idle in transaction'), end it, and try again.",
-            )
-        }
-        process::sleep(2_000 * in_line as i64);
-        in_line = (2 * in_line).min(LONGEST_IN_LINE_MS);
+    if let Err(waited) = db::lock_all(&[id], pg_sys::ShareRowExclusiveLock) {
+        raise(
+            PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
+            format!(
+                "limits could not be changed in {:.1} s: a transaction that has claimed, ended, cancelled or changed jobs, or sent a signal, is still open",
+                waited.as_secs_f64()
+            ),
+            "Nothing was changed. Look for it in pg_stat_activity (state 'idle in transaction'), end it, and try again.",
+        )
     }
+    idle::bound()
 }
 
 /// Nobody can claim while a change of rules is not committed: the server ends a session whose transaction goes on, whether it is

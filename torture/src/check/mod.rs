@@ -78,6 +78,13 @@ impl Moved {
     }
 }
 
+/// The longest time between these two in which nobody was told of an ack, in seconds; a breach if it is longer than stated.
+pub fn stall(books: &Books, from: Micros, to: Micros, stated: f64) -> (f64, Option<Problem>) {
+    let stall = books.longest_silence(from, to);
+    let problem = || Problem::new(Rule::NoStall, format!("nobody was told of an ack for {stall:.1} s"));
+    (stall, (stall > stated).then(problem))
+}
+
 /// Everything that can be said of one snapshot.
 pub fn everything(books: &Books, snapshot: &Snapshot, moved: &Moved) -> Vec<Problem> {
     let mut problems = Vec::new();

@@ -164,6 +164,19 @@ fn in_the_ledgers(honest: &Honest) {
         books.enter("w", Entry::Surprised { code, message, during });
     });
 
+    // Work stands still for longer than is stated.
+    let mut books = honest.books.clone();
+    let (first, last) = (books.ack_times.iter().min().copied(), books.ack_times.iter().max().copied());
+    let (from, to) = (first.expect("acks"), last.expect("acks"));
+    let (usual, none) = check::stall(&books, from, to, f64::INFINITY);
+    assert_eq!(none, None);
+    assert_eq!(check::stall(&books, from, to, usual), (usual, None));
+    let middle = from + (to - from) / 2;
+    books.ack_times.retain(|at| *at < middle);
+    let (stall, problem) = check::stall(&books, from, to + 60_000_000, usual);
+    assert!(stall >= 60.0, "{stall}");
+    assert_found("a minute in which nobody works", Rule::NoStall, &problem.into_iter().collect::<Vec<_>>());
+
     // Two jobs of one key at once, which both were confirmed: the second ask was told of the wrong one.
     let mut doubled = snapshot.clone();
     let (one, other) = (honest.job("one of two"), honest.job("the other"));
