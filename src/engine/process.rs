@@ -12,13 +12,10 @@ use std::ffi::CStr;
 const SETTINGS: [(&CStr, &CStr); 2] =
     [(c"search_path", c"pg_catalog, pg_temp"), (c"default_transaction_isolation", c"read committed")];
 
-/// A turn of a chore takes at most this long, in milliseconds. None should come near it.
-const LONGEST_TURN_MS: i32 = 60_000;
-
 /// Runs `work`, a turn of a chore. If it takes too long, the server cancels it as it would cancel a statement.
 pub fn time_limited<R>(work: impl FnOnce() -> R) -> R {
     // SAFETY: the server has registered this timer in every process that has a database.
-    unsafe { enable_timeout_after(STATEMENT_TIMEOUT, LONGEST_TURN_MS) };
+    unsafe { enable_timeout_after(STATEMENT_TIMEOUT, super::settings::CHORE_TIMEOUT.get() * 1_000) };
     let result = work();
     // SAFETY: as above; a cancel that came too late must not meet the next turn.
     unsafe {

@@ -6,6 +6,8 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 pub static ENGINE: GucSetting<bool> = GucSetting::<bool>::new(true);
 /// Workers that run the SQL of registered handlers, per database that has any.
 pub static SQL_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(2);
+/// How long a turn of a chore may take, in seconds. None should come near it.
+pub static CHORE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(60);
 
 pub fn init() {
     GucRegistry::define_bool_guc(
@@ -23,6 +25,16 @@ pub fn init() {
         &SQL_WORKERS,
         0,
         16,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"agentq.chore_timeout",
+        c"Seconds after which the server cancels a turn of one of the engine's chores.",
+        c"It fails and is tried again later, and the other chores go on.",
+        &CHORE_TIMEOUT,
+        1,
+        600,
         GucContext::Sighup,
         GucFlags::default(),
     );

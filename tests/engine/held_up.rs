@@ -1,7 +1,7 @@
 //! An end of a job, and the engine, wait for nobody's open transaction, whatever that has touched: each test leaves one open
 //! and lets a worker, or the engine, go on with just what it has touched.
 
-use agentq_tests::engine::{database, hurry};
+use agentq_tests::engine::{database, engine_cluster, hurry, running};
 use agentq_tests::{Database, Session, eventually, expect, id, json, text};
 
 /// A worker's session, which gives up where it would wait for a stranger.
@@ -344,4 +344,26 @@ fn a_change_of_limits_whose_transaction_goes_on_is_ended() {
     operator.run("BEGIN; SAVEPOINT a; SELECT agentq.fn_limit_set('global', '{\"max_concurrent\": 50}'); ROLLBACK TO a");
     assert_eq!(operator.text("SHOW idle_in_transaction_session_timeout"), "0");
     operator.run("SELECT pg_sleep(11); COMMIT");
+}
+
+/// A chore that takes too long, for a reason that nobody has thought of: it is cancelled, and the others go on.
+#[test]
+fn a_chore_that_takes_too_long_is_cancelled_and_the_others_go_on() {
+    let cluster = engine_cluster("chore_timeout", &["agentq.chore_timeout = 1"]);
+    let db = running(cluster.database());
+    let mut s = db.session();
+    s.run(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN OLD; END';
+         CREATE TRIGGER slow BEFORE DELETE ON agentq.signal FOR EACH ROW EXECUTE FUNCTION slow()",
+    );
+    s.call("fn_signal_send('a', 'b')");
+    s.run("UPDATE agentq.signal SET expires_at = agentq.fn_clock_now() - interval '1 second'");
+    hurry(&mut s, "expire");
+    let failed = "agentq.v_engine_chore WHERE chore = 'expire' AND failures > 1 AND last_error LIKE '%timeout%'";
+    eventually("it has failed, and was tried again", || s.count(failed) == 1);
+    let lost = s.enqueue("a");
+    expect(&mut s, "claimed", "fn_job_claim('gone', 'a', 1)");
+    eventually("a lease is recovered", || s.state(&lost) == "queued");
+    s.run("DROP TRIGGER slow ON agentq.signal");
+    eventually("it is done", || s.count("agentq.signal") == 0);
 }

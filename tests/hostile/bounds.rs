@@ -200,6 +200,41 @@ fn a_failure_with_a_long_text_is_reported_with_its_beginning() {
     assert_eq!(s.count(&format!("agentq_internal.job_attempt_log WHERE {cut}")), 1);
 }
 
+/// The queue as a table: an INSERT and an UPDATE are held to the bounds of the functions behind them.
+#[test]
+fn the_columns_of_the_queue_have_the_bounds_of_the_functions_behind_them() {
+    let db = database();
+    let mut s = db.session();
+    let job = s.enqueue("a");
+    let columns = s.texts(
+        "SELECT column_name || ' ' || data_type FROM information_schema.columns
+         WHERE table_schema = 'agentq' AND table_name = 'job_queue' AND data_type IN ('text', 'jsonb')",
+    );
+    let mut refused = Vec::new();
+    for column in &columns {
+        let (name, kind) = column.split_once(' ').expect("a type");
+        let most = match bounds::find("fn_job_enqueue", &format!("p_{name}")) {
+            Some(Bound::Text(most) | Bound::Cut(most) | Bound::Document(most)) => *most,
+            Some(Bound::Setting(key)) => s.call(&format!("fn_config_get('{key}')")).as_u64().expect("bytes") as usize,
+            // No column that an INSERT may set is longer than a name.
+            _ => bounds::REFERENCE,
+        };
+        let value = if kind == "jsonb" { document(most + 1) } else { format!("repeat('x', {})", most + 1) };
+        let insert = if name == "job_kind" {
+            format!("INSERT INTO agentq.job_queue (job_kind) VALUES ({value})")
+        } else {
+            format!("INSERT INTO agentq.job_queue (job_kind, {name}) VALUES ('a', {value})")
+        };
+        let failure = s.fails(&insert);
+        assert!(["22023", "54000", "0A000"].contains(&failure.code.as_str()), "{insert}: {failure:?}");
+        refused.extend((failure.code == "22023").then_some(name));
+        let failure = s.fails(&format!("UPDATE agentq.job_queue SET {name} = {value} WHERE job_id = '{job}'"));
+        assert!(["22023", "54000", "0A000"].contains(&failure.code.as_str()), "{name}: {failure:?}");
+    }
+    assert!(refused.contains(&"job_kind") && refused.contains(&"payload_json") && refused.contains(&"idempotency_key"));
+    assert_eq!(s.count("agentq.job_queue"), 1);
+}
+
 #[test]
 fn the_table_names_no_function_and_no_argument_that_is_not_there() {
     let db = database();

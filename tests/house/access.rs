@@ -5,7 +5,7 @@ use agentq_tests::{Database, Session, Value, database};
 pub const LEVELS: [&str; 5] = ["producer", "proposer", "worker", "operator", "reader"];
 
 /// An id that is no job's: the calls below are about being let in, not about what then happens.
-const NONE: &str = "'00000000-0000-0000-0000-000000000000'";
+pub const NONE: &str = "'00000000-0000-0000-0000-000000000000'";
 
 /// Every function of `agentq` with a call of it, and the levels that may make that call.
 pub fn calls() -> Vec<(String, &'static [&'static str])> {

@@ -248,6 +248,7 @@ fn settings_are_the_servers_and_only_a_superuser_moves_the_clock() {
     assert_eq!(
         known,
         [
+            "agentq.chore_timeout: sighup",
             "agentq.clock_offset: superuser",
             "agentq.engine: sighup",
             "agentq.node: sighup",
@@ -268,6 +269,7 @@ fn settings_are_the_servers_and_only_a_superuser_moves_the_clock() {
         ("SET agentq.engine = off".to_owned(), "55P02"),
         ("SET agentq.sql_workers = 16".to_owned(), "55P02"),
         ("SET agentq.node = 5".to_owned(), "55P02"),
+        ("SET agentq.chore_timeout = 5".to_owned(), "55P02"),
         ("ALTER SYSTEM SET agentq.engine = off".to_owned(), "42501"),
     ] {
         assert_eq!(s.fails(&statement).code, code, "{statement}");

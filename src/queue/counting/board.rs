@@ -215,7 +215,10 @@ impl Board {
         }
         for count in counts.keys.iter().filter(|count| count.in_line > 0) {
             let jobs = count.in_line as i32;
-            if is_fair(&count.key) {
+            if count.active != 0 && !self.counters.knows(counter(&count.key)) {
+                // With a place for its line it would seem that nothing of it is in use.
+                crowded = true;
+            } else if is_fair(&count.key) {
                 fair_crowded |= !self.fair.change(counter(&count.key), jobs, count.kinds);
             } else {
                 crowded |= !self.counters.change_line(counter(&count.key), jobs);
@@ -240,20 +243,25 @@ impl Board {
 
     /// Takes the amount of each, or nothing and says of which there is not enough.
     pub fn take(&mut self, id: u32, wanted: &[CounterDemand<'_>]) -> Result<(), usize> {
-        if self.database(id).is_some_and(|database| database.overflowed) {
-            let is_known = |wish: &CounterDemand<'_>| self.counters.knows(CounterKey { database: id, key: wish.key });
-            if let Some(number) = wanted.iter().position(|wish| !is_known(wish)) {
-                return Err(number);
-            }
+        let is_counted = |wish: &CounterDemand<'_>| self.is_counted(CounterKey { database: id, key: wish.key });
+        if let Some(number) = wanted.iter().position(|wish| !is_counted(wish)) {
+            return Err(number);
         }
         let taken = self.counters.take(id, wanted);
         self.note_forgotten();
         taken
     }
 
+    /// Whether the board says of a key how much is in use: where not all could be counted, only of what has its place since
+    /// then. No other key gets one before all is counted again.
+    fn is_counted(&self, counter: CounterKey<'_>) -> bool {
+        let database = self.databases.iter().find(|database| database.id == counter.database);
+        database.is_none_or(|database| !database.overflowed) || self.counters.knows(counter)
+    }
+
     /// An amount of a key is in use, whatever there is of it.
     pub fn use_up(&mut self, counter: CounterKey<'_>, amount: i64) {
-        if !self.counters.add_active(counter, amount)
+        if (!self.is_counted(counter) || !self.counters.add_active(counter, amount))
             && let Some(database) = self.database(counter.database)
         {
             database.overflowed = true;
@@ -264,8 +272,11 @@ impl Board {
     /// A job of these kinds has come into a line.
     pub fn block(&mut self, counter: CounterKey<'_>, kinds: u64) {
         let is_fair = is_fair(counter.key);
-        let has_room =
-            if is_fair { self.fair.change(counter, 1, kinds) } else { self.counters.change_line(counter, 1) };
+        let has_room = if is_fair {
+            self.fair.change(counter, 1, kinds)
+        } else {
+            self.is_counted(counter) && self.counters.change_line(counter, 1)
+        };
         if !has_room && let Some(database) = self.database(counter.database) {
             database.crowded |= !is_fair;
             database.fair_crowded |= is_fair;
