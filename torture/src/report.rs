@@ -31,6 +31,8 @@ pub struct Report {
     acks: u64,
     unknown: usize,
     aside: (usize, u64, usize),
+    /// Dead letters of databases that are done with, by their reason.
+    pub letters: BTreeMap<String, i64>,
     disturbed: BTreeMap<String, u64>,
     disturbed_before: BTreeMap<String, u64>,
 }
@@ -52,6 +54,7 @@ impl Report {
             acks: 0,
             unknown: 0,
             aside: (0, 0, 0),
+            letters: BTreeMap::new(),
             disturbed: BTreeMap::new(),
             disturbed_before: BTreeMap::new(),
         }
@@ -159,6 +162,8 @@ impl Report {
         row("jobs whose enqueue was confirmed", (self.jobs + jobs).to_string());
         row("confirmed acks", (self.acks + acks).to_string());
         row("asks that were never answered", (self.unknown + unknown).to_string());
+        let letters: Vec<String> = self.letters.iter().map(|(reason, count)| format!("{reason}: {count}")).collect();
+        row("dead letters, by their reason", letters.join(", "));
         let mut all = self.disturbed_before.clone();
         for (code, count) in &self.disturbed {
             *all.entry(code.clone()).or_default() += count;
@@ -189,8 +194,9 @@ impl Report {
             stalls.copied().fold(0.0_f64, f64::max)
         };
         format!(
-            "| {} | {} | {:.0} | {} | {} | {faults} | {} | {broken} | {:.2} s | {:.2} s |",
+            "| {} on {} | {} | {:.0} | {} | {} | {faults} | {} | {broken} | {:.2} s | {:.2} s |",
             agentq_tests::CURRENT,
+            agentq_tests::major(),
             self.regime.name(),
             self.started.elapsed().as_secs_f64(),
             self.seed,

@@ -246,6 +246,12 @@ impl Rounds {
     fn finish(mut self) -> Result<Report, Failure> {
         let problems = self.close()?;
         self.report.finish(problems, &self.scene.books);
+        // A run in which nobody met these paths would prove nothing of them.
+        for reason in ["poison", "exhausted"] {
+            if self.options.only.is_none() && !self.report.letters.contains_key(reason) {
+                return Err(format!("no job ended as {reason}: {:?}", self.report.letters).into());
+            }
+        }
         Ok(self.report)
     }
 
@@ -258,6 +264,9 @@ impl Rounds {
         let mut problems = self.scene.check(&self.stage)?;
         let mut client = self.stage.connect_patiently(&self.scene.database)?;
         problems.extend(check::drained(&mut client, check::PATIENCE)?);
+        for row in client.query("SELECT reason, count(*) FROM agentq.job_dead_letter GROUP BY reason", &[])? {
+            *self.report.letters.entry(row.get(0)).or_default() += row.get::<_, i64>(1);
+        }
         problems.extend(self.indexes()?);
         self.ticker = None;
         Ok(problems)

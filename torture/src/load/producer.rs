@@ -86,6 +86,10 @@ impl<'m> Producer<'m> {
                 }
                 4 => document["fairness_key"] = json!(format!("turn:{tenant}")),
                 5 => document["soon"] = json!(true),
+                6 if self.dice.below(25) == 0 => document["job_kind"] = json!("deadly"),
+                7 if self.dice.below(25) == 0 => {
+                    (document["job_kind"], document["max_attempts"]) = (json!("hopeless"), json!(2));
+                }
                 _ => {}
             }
         }

@@ -35,7 +35,7 @@ impl Worker<'_> {
         }
         self.outside.do_it(&effect.key).expect("the outside works");
         // Now and then nobody says that it has happened.
-        if !self.dice.percent(5) {
+        if self.manner.dutifully || !self.dice.percent(5) {
             self.finish(held, &effect);
         }
     }

@@ -34,6 +34,10 @@ pub enum Task {
     Pay,
     /// Gives back the room with this key.
     Unbook(String),
+    /// Takes everybody down who tries it.
+    Deadly,
+    /// Never works out.
+    Hopeless,
 }
 
 impl Task {
@@ -41,6 +45,8 @@ impl Task {
         match job["job_kind"].as_str().unwrap_or_default() {
             "book" => Task::Book,
             "pay" => Task::Pay,
+            "deadly" => Task::Deadly,
+            "hopeless" => Task::Hopeless,
             "unbook" => Task::Unbook(job["payload_json"]["idempotency_key"].as_str().unwrap_or_default().to_owned()),
             _ => Task::Plain,
         }
@@ -51,7 +57,7 @@ pub struct Worker<'m> {
     pub(super) client: Client,
     pub lease_seconds: i32,
     pub(super) dice: Dice,
-    manner: &'m Manner,
+    pub(super) manner: &'m Manner,
     pub(super) outside: Outside,
 }
 
@@ -135,6 +141,13 @@ impl<'m> Worker<'m> {
         std::thread::sleep(Duration::from_micros(self.dice.below(2000)));
         match &held.task {
             Task::Plain => {}
+            // Its lease runs out, as that of a process that has died.
+            Task::Deadly if !self.manner.dutifully => return Vec::new(),
+            Task::Hopeless if !self.manner.dutifully => {
+                self.end(held, End::Fail, false);
+                return Vec::new();
+            }
+            Task::Deadly | Task::Hopeless => {}
             Task::Book => self.book(&held),
             Task::Unbook(key) => self.unbook(&held, key),
             Task::Pay if self.dice.percent(35) => {

@@ -30,7 +30,7 @@ pub fn play(url: &str, folder: &Path) {
         let ledger = folder.join(format!("{name}.ledger"));
         Client::new(url, name, &ledger, Arc::new(AtomicBool::new(false))).expect("a ledger")
     };
-    let (usual, one_by_one) = (Manner::default(), Manner { plainly: true, ..Manner::default() });
+    let (usual, one_by_one) = (Manner::default(), Manner { plainly: true, dutifully: true, ..Manner::default() });
     let mut worker = Worker::new(client("cast-worker"), Dice::new(1), &one_by_one);
     worker.lease_seconds = LONG;
     let producer = Producer::new(client("cast-producer"), Dice::new(1), &usual);
