@@ -285,9 +285,8 @@ fn after_a_restart_the_engines_of_all_databases_start_one_after_the_other_withou
         cluster.session(name).run("CREATE EXTENSION agentq");
     }
     cluster.stop();
-    let turns = |cluster: &Cluster, why: &str| {
-        cluster.log().matches(&format!("the launcher takes a turn: {why}")).count()
-    };
+    let turns =
+        |cluster: &Cluster, why: &str| cluster.log().matches(&format!("the launcher takes a turn: {why}")).count();
     let before = turns(&cluster, "its time has come");
     cluster.start_again();
     for name in &names {

@@ -110,8 +110,11 @@ fn make_held(s: &mut Session) -> Held {
     let mut on_trip = || {
         enqueue(s, "held.trip", &trip, "");
         let job = expect(s, "claimed", "fn_job_claim('gone', 'held.trip', 600)");
-        let planned =
-            expect(s, "planned", &format!("fn_effect_plan('{}', 'gone', '[{{\"effect_type\": \"hotel.book\"}}]')", id(&job)));
+        let planned = expect(
+            s,
+            "planned",
+            &format!("fn_effect_plan('{}', 'gone', '[{{\"effect_type\": \"hotel.book\"}}]')", id(&job)),
+        );
         (id(&job), text(&planned["effects"][0], "effect_id").to_owned())
     };
     let (trip, (made, done)) = (on_trip(), on_trip());
@@ -132,7 +135,8 @@ fn hold(db: &Database<'_>, held: &Held) -> Vec<Session> {
     let throttled = json!({"unique": {"mode": "throttle", "seconds": 3}, "start_by": "2100-01-01T00:00:00Z"});
     let list = json!({"title": "t", "steps": [{"name": "a", "kind": "held.new", "for_each": "$.input.list"}, {"name": "b", "kind": "held.new", "depends_on": ["a"]}]});
     let policy = json!({"enabled": true, "allowed_step_kinds": ["*"], "sources": ["reaction", "api"]});
-    let pattern = json!([{"id": "held", "type": "held", "template": {"title": "t", "steps": [{"name": "a", "kind": "x"}]}}]);
+    let pattern =
+        json!([{"id": "held", "type": "held", "template": {"title": "t", "steps": [{"name": "a", "kind": "x"}]}}]);
     let replace = "fn_job_enqueue('held', 'held-key', p_options => '{\"unique\": {\"mode\": \"replace\"}}')";
     let groups: Vec<Vec<String>> = vec![
         // Behind a head that ends, the first of a key, a key of its own, one that is replaced.

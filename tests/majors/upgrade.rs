@@ -2,7 +2,7 @@
 
 use crate::{new, old, rows};
 use agentq_tests::engine::running;
-use agentq_tests::{Cluster, Database, Session, major, eventually, expect, id, json, text, token};
+use agentq_tests::{Cluster, Database, Session, eventually, expect, id, json, major, text, token};
 
 /// What no upgrade may change: tables and views with all their rows.
 const KEPT: [&str; 16] = [
