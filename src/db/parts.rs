@@ -128,7 +128,7 @@ pub fn nothing_if_changed(done: Result<usize, Caught>) -> usize {
 pub fn worth_keeping<R>(work: impl FnOnce() -> (R, bool)) -> R {
     let part = Part::begin();
     // Left open by an error, it would leave the session in a transaction that nobody has begun.
-    let done = caught(work);
+    let done = caught(|| with_our_40001(work));
     part.end(matches!(done, Ok((_, true))));
     match done {
         Ok((result, _)) => result,

@@ -46,6 +46,7 @@ const fn oid(named: Type) -> Oid {
         Type::Int8 => pg_sys::INT8OID,
         Type::Int8Array => pg_sys::INT8ARRAYOID,
         Type::Jsonb => pg_sys::JSONBOID,
+        Type::Oid => pg_sys::OIDOID,
         Type::Text => pg_sys::TEXTOID,
         Type::TextArray => pg_sys::TEXTARRAYOID,
         Type::TimestampTz => pg_sys::TIMESTAMPTZOID,

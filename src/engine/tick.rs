@@ -3,7 +3,7 @@
 use super::chores;
 use crate::base::bounds::bounded;
 use crate::base::clock;
-use crate::base::settings::{Settings, WORKER_ENABLED};
+use crate::base::settings::{Settings, WORKER_ENABLED, is_schema_previous};
 use crate::db;
 use crate::error::raise;
 use crate::json::Jsonb;
@@ -37,7 +37,7 @@ fn fn_engine_tick(p_chore: default!(Option<&str>, "NULL")) -> Jsonb {
         )
     }
     // What chores lock would stay locked until the caller commits, and the engine would have to do without.
-    if is_in_transaction_block() && seats::is_running_here() {
+    if is_in_transaction_block() && seats::is_running_here() && !is_schema_previous() {
         wake_all_at_commit();
         return Jsonb::from_value(json!({"ok": true, "code": "left_to_the_engine", "failed": 0, "chores": [],
             "message": "the engine runs, and chores that are run by hand in a transaction would be in its way; it runs all of them when this one commits"}));

@@ -2,7 +2,7 @@
 
 use super::{propose, reactions};
 use crate::base::clock::{self, timestamp};
-use crate::base::settings::{Settings, WORKER_ENABLED};
+use crate::base::settings::{Settings, WORKER_ENABLED, is_schema_previous};
 use crate::db::{self, statements};
 use crate::events::{self, seal};
 use crate::json::Jsonb;
@@ -28,7 +28,7 @@ fn fn_ops_tick() -> Jsonb {
         return answer::switched_off(WORKER_ENABLED);
     }
     // As chores by hand.
-    if is_in_transaction_block() && seats::is_running_here() {
+    if is_in_transaction_block() && seats::is_running_here() && !is_schema_previous() {
         wake_all_at_commit();
         return Jsonb::from_value(json!({"ok": true, "code": "left_to_the_engine", "errors": [],
             "message": "the engine runs, and a turn by hand in a transaction would be in its way; it does all of it when this one commits"}));

@@ -232,6 +232,29 @@ fn without_the_preload_there_is_no_engine_and_the_view_says_so() {
     assert_eq!(s.count("agentq.v_engine_chore WHERE chore = 'reap_leases' AND runs > 0 AND last_rows = 1"), 1);
 }
 
+/// An autovacuum goes for hours where it is told to take its time: it is sent away, as by any other command that needs the table.
+#[test]
+fn a_drop_of_the_extension_sends_an_autovacuum_away() {
+    let slow = [
+        "autovacuum_naptime = 10",
+        "autovacuum_max_workers = 1",
+        "autovacuum_vacuum_cost_delay = 100",
+        "autovacuum_vacuum_cost_limit = 1",
+    ];
+    let cluster = engine_cluster("vacuumed", &slow);
+    let db = running(cluster.database());
+    let mut s = db.session();
+    let enqueue = "SELECT agentq.fn_job_enqueue_batch(jsonb_agg(jsonb_build_object('job_kind', 'x'))) FROM generate_series(1, 10000)";
+    s.run(enqueue);
+    s.run("ALTER TABLE agentq_internal.job SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0)");
+    s.run("UPDATE agentq_internal.job SET actor = 'somebody'");
+    let at_work = "pg_stat_progress_vacuum WHERE relid = 'agentq_internal.job'::regclass";
+    eventually("an autovacuum is at work", || s.count(at_work) == 1);
+    s.run("DROP EXTENSION agentq");
+    assert_eq!(s.count("pg_extension WHERE extname = 'agentq'"), 0);
+    assert!(cluster.log().contains("canceling autovacuum task"), "it was at work to the end");
+}
+
 #[test]
 fn a_stranger_who_tries_to_drop_a_database_disturbs_nobody() {
     let db = database();

@@ -1,7 +1,7 @@
 //! Cancel, pause, resume, fork.
 
 use super::{assert_whole, claim, done, failed, start, status, steps, template, work_off};
-use agentq_tests::{database, expect, id, json, refused, until_lock_waits};
+use agentq_tests::{Session, database, expect, id, json, refused, text, until_lock_waits, until_someone_waits};
 
 #[test]
 fn a_cancel_lets_what_runs_finish_and_nothing_else_begin() {
@@ -507,4 +507,54 @@ fn a_mission_that_begins_while_the_one_around_it_is_paused_as_a_whole_is_paused_
     assert_eq!(status(&mut s, &mission), "succeeded");
     assert_whole(&mut s);
     db.assert_sound();
+}
+
+/// How many gates of missions a session has.
+fn gates(s: &mut Session, holder: &str) -> i64 {
+    s.count(&format!("pg_locks WHERE pid = {holder} AND locktype = 'advisory' AND objsubid = 169 AND granted"))
+}
+
+#[test]
+fn who_lets_a_whole_mission_go_on_passes_the_gates_as_others_do() {
+    let db = database();
+    let (mut s, mut canceller) = (db.session(), db.session());
+    let inner = json!({"title": "inner", "steps": [{"name": "i", "kind": "i"}]});
+    let template = json!({"title": "outer", "steps": [{"name": "a", "mission": inner}]});
+    let outer = text(&expect(&mut s, "started", &format!("fn_mission_start('{template}')")), "mission_id").to_owned();
+    let inner = s.text("SELECT mission_id FROM agentq.mission WHERE depth = 1");
+    expect(&mut s, "paused", &format!("fn_mission_pause('{outer}', p_whole => true)"));
+    // Somebody is at the inner one.
+    canceller.run("BEGIN");
+    expect(&mut canceller, "cancelled", &format!("fn_mission_cancel('{inner}')"));
+    let mut resumer = db.session();
+    let pid = resumer.text("SELECT pg_backend_pid()");
+    let answer = std::thread::scope(|scope| {
+        let resuming = scope.spawn(|| resumer.call(&format!("fn_mission_resume('{outer}')")));
+        until_someone_waits(&mut s);
+        // The deepest first: it has not passed the outer gate.
+        assert_eq!(gates(&mut s, &pid), 0);
+        canceller.run("ROLLBACK");
+        resuming.join().expect("an answer")
+    });
+    assert_eq!(answer["code"], "resumed", "{answer}");
+    assert_eq!(s.count("agentq.mission WHERE paused_at IS NULL AND status = 'running'"), 2);
+    db.assert_sound();
+}
+
+#[test]
+fn a_pause_of_the_whole_that_is_refused_keeps_no_gate() {
+    let db = database();
+    let mut s = db.session();
+    let template = json!({"title": "t", "steps": [{"name": "a", "kind": "a"}]});
+    let mission = text(&expect(&mut s, "started", &format!("fn_mission_start('{template}')")), "mission_id").to_owned();
+    expect(&mut s, "claimed", "fn_job_claim('bob', 'a')");
+    expect(&mut s, "cancelling", &format!("fn_mission_cancel('{mission}')"));
+    let pid = s.text("SELECT pg_backend_pid()");
+    s.run("BEGIN");
+    for call in [format!("fn_mission_pause('{mission}')"), format!("fn_mission_pause('{mission}', p_whole => true)")] {
+        let answer = s.call(&call);
+        assert_eq!(answer["ok"], json!(false), "{answer}");
+        assert_eq!(gates(&mut s, &pid), 0, "{call}");
+    }
+    s.run("COMMIT");
 }

@@ -263,3 +263,18 @@ fn a_claim_in_a_long_transaction_does_not_hide_the_jobs_whose_leases_expired_wit
     slow.run("COMMIT");
     db.assert_sound();
 }
+
+/// Where no engine runs, claims tell what an end could not: one that keeps a snapshot leaves that to others, who may have done it.
+#[test]
+fn a_claim_that_keeps_a_snapshot_leaves_ends_to_others() {
+    let db = database();
+    let (mut s, mut old) = (db.session(), db.session());
+    let job = s.enqueue("a");
+    s.run(&format!(
+        "INSERT INTO agentq_internal.job_end_due (end_id, hook, about, job_id, state) VALUES (gen_random_uuid(), 'nobody', 'x', '{job}', 'succeeded')"
+    ));
+    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.queue");
+    s.run("DELETE FROM agentq_internal.job_end_due");
+    assert_eq!(old.claim("bob")["job_id"], job.as_str());
+    old.run("COMMIT");
+}

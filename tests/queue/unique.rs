@@ -110,6 +110,51 @@ fn a_replacement_gives_the_waiting_job_a_new_payload() {
     db.assert_sound();
 }
 
+/// Somebody moves the job from one place to another just then, as the engine does with one that falls due: it is changed where
+/// it is, and not taken for one that a worker holds.
+#[test]
+fn a_job_that_is_being_moved_is_replaced_where_it_comes_to_rest() {
+    let db = database();
+    let (mut s, mut mover) = (db.session(), db.session());
+    let replace = |s: &mut Session, n: i32| {
+        let options = r#"{"unique": {"mode": "replace"}}"#;
+        s.call(&format!("fn_job_enqueue('x', 'k', p_payload_json => '{{\"n\": {n}}}', p_options => '{options}')"))
+    };
+    for what in ["promote_due", "pass_on_order"] {
+        let job = if what == "promote_due" {
+            id(&s.call("fn_job_enqueue('x', 'k', p_scheduled_at => agentq.fn_clock_now() + interval '0.2 s')"))
+        } else {
+            // Behind another, which ends.
+            let keyed = r#"p_options => '{"ordering_key": "o"}'"#;
+            let head = id(&s.call(&format!("fn_job_enqueue('head', {keyed})")));
+            let job = id(&s.call(&format!("fn_job_enqueue('x', 'k', {keyed})")));
+            expect(&mut s, "claimed", "fn_job_claim('bob', 'head')");
+            mover.run("BEGIN");
+            expect(&mut mover, "succeeded", &format!("fn_job_ack('{head}', 'bob')"));
+            job
+        };
+        if what == "promote_due" {
+            s.run("SELECT pg_sleep(0.3)");
+            mover.run("BEGIN");
+            let ticked = mover.call("fn_engine_tick('promote_due')");
+            assert_eq!(ticked["chores"][0]["rows"], json!(1), "{ticked}");
+        }
+        let mut other = db.session();
+        let answer = std::thread::scope(|scope| {
+            let asking = scope.spawn(move || replace(&mut other, 7));
+            until_someone_waits(&mut s);
+            mover.run("COMMIT");
+            asking.join().expect("an answer")
+        });
+        assert_eq!((&answer["code"], &answer["job_id"]), (&json!("replaced"), &json!(job)), "{what}: {answer}");
+        let claim = expect(&mut s, "claimed", "fn_job_claim('bob', 'x')");
+        assert_eq!(claim["payload_json"], json!({"n": 7}), "{what}");
+        assert_eq!(replace(&mut mover, 8)["code"], "duplicate", "a worker holds it");
+        expect(&mut s, "succeeded", &format!("fn_job_ack('{job}', 'bob')"));
+    }
+    db.assert_sound();
+}
+
 #[test]
 fn what_cannot_be_unique_is_refused() {
     let db = database();

@@ -71,6 +71,11 @@ impl JobState {
     }
 
     /// Finished: nothing will run it again, and its idempotency key is free.
+    /// Whether nobody holds it, and it is to run.
+    pub const fn is_at_rest(self) -> bool {
+        matches!(self, Queued | RetryWaiting)
+    }
+
     pub const fn is_finished(self) -> bool {
         matches!(self, Succeeded | Failed | DeadLetter | Cancelled | Cleaned)
     }

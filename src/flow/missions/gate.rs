@@ -41,13 +41,25 @@ fn tag(mission: Uuid) -> pg_sys::LOCKTAG {
 /// Passes alone, to the end of the transaction. One that has ended jobs before waits for no gate: it may have passed this one
 /// together with another who waits for its rows.
 pub fn pass_alone(mission: Uuid) {
+    has_passed_alone(mission);
+}
+
+/// The same. False: it has ended jobs, and somebody is at the gate.
+pub fn has_passed_alone(mission: Uuid) -> bool {
     let tag = tag(mission);
-    if KEPT.get().0 == my_transaction() {
-        try_lock(&tag, pg_sys::ExclusiveLock);
+    let taken = if KEPT.get().0 == my_transaction() {
+        try_lock(&tag, pg_sys::ExclusiveLock)
     } else {
         // SAFETY: the tag lives through the call; the server lets go of the lock with the transaction.
-        unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, false, false) };
-    }
+        unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, false, false) }
+    };
+    taken != LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+}
+
+/// Gives back a gate that was just passed alone.
+pub fn step_back(mission: Uuid) {
+    // SAFETY: the tag lives through the call, and the caller has the lock.
+    unsafe { pg_sys::LockRelease(&tag(mission), pg_sys::ExclusiveLock as i32, false) };
 }
 
 /// Passes together with others, without waiting. False: somebody steers the mission, or is about to.

@@ -5,7 +5,7 @@ use super::ended::{EndedSteps, Ending, StepEnd, StepWork};
 use super::{gate, patience};
 use crate::base::clock::{self, Micros};
 use crate::base::ids::new_id;
-use crate::db::{self, Db, Rows, statements};
+use crate::db::{self, Budget, Db, Rows, statements};
 use crate::flow::wake;
 use crate::json::Jsonb;
 use crate::room::{Next, Outcome};
@@ -76,7 +76,7 @@ fn read(row: &Rows) -> (Uuid, StepEnd) {
         step: row.must("step_id"),
         item: row.get("item"),
         status: row.word("status", StepStatus::parse),
-        result: row.get("result"),
+        result: row.get::<Jsonb>("result").map(Jsonb::copied),
         error: row.get("error"),
         by: row.get("by_id"),
         context: context.map(|context| Context::from_jsonb(context.item())),
@@ -88,6 +88,7 @@ fn read(row: &Rows) -> (Uuid, StepEnd) {
 pub fn tend() -> Outcome {
     db::connect(|db| {
         let (now, began, patience) = (clock::now(), Instant::now(), db::Patience::of_a_turn());
+        let mut budget = Budget::of_a_turn();
         let left: Vec<Uuid> = db::PutOff::current(&LEFT).into_iter().map(Uuid::from_bytes).collect();
         let mut missions: Vec<Uuid> = Vec::new();
         let args = [Uuid::from_bytes(FROM.get()).into(), left.into(), MOST_MISSIONS.into()];
@@ -96,7 +97,7 @@ pub fn tend() -> Outcome {
         let mut last = if missions.len() as i64 >= MOST_MISSIONS { missions.last().copied() } else { None };
         more |= last.is_some() || FROM.get() != [0; 16];
         for mission in missions {
-            if began.elapsed() > LONGEST {
+            if began.elapsed() > LONGEST || budget.is_spent() {
                 (last, more) = (Some(mission), true);
                 break;
             }
@@ -105,15 +106,21 @@ pub fn tend() -> Outcome {
                 continue;
             }
             let mut all: Vec<(Uuid, StepEnd)> = Vec::new();
-            db.run(&LATE_ENDS_OF, &[mission.into(), MOST_ENDS.into()]).each(|row| all.push(read(row)));
-            more |= all.len() as i64 == MOST_ENDS;
+            db.walk(&LATE_ENDS_OF, &[mission.into(), MOST_ENDS.into()], |row| {
+                let (id, end) = read(row);
+                let size = end.result.map_or(0, Jsonb::size) + end.error.as_ref().map_or(0, String::len);
+                all.push((id, end));
+                budget.take(size)
+            });
+            more |= all.len() as i64 == MOST_ENDS || budget.is_spent();
             carried_out += carry_out(db, mission, all, &patience, now);
         }
         FROM.set(last.map_or([0; 16], |mission| *mission.as_bytes()));
-        let next = match (more, is_shut) {
-            (true, _) => Next::AtOnce,
-            (false, true) => Next::At(now + AGAIN_US),
-            (false, false) => Next::AsUsual,
+        let next = match () {
+            // Where none could be carried out, going on at once would only turn in a circle.
+            _ if more && (carried_out > 0 || !is_shut) => Next::AtOnce,
+            _ if is_shut => Next::At(now + AGAIN_US),
+            _ => Next::AsUsual,
         };
         Outcome { rows: carried_out, next }
     })

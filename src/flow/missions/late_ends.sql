@@ -16,8 +16,7 @@ WITH RECURSIVE late AS (
             ORDER BY d.mission_id LIMIT 1)
     FROM late WHERE late.mission_id IS NOT NULL
 )
-SELECT mission_id FROM (SELECT mission_id FROM late WHERE mission_id IS NOT NULL LIMIT $3) m
-WHERE mission_id <> ALL ($2)
+SELECT mission_id FROM late WHERE mission_id IS NOT NULL AND mission_id <> ALL ($2) LIMIT $3
 
 -- before: late_missions(after uuid, left_alone uuid[], most int8)
 SELECT NULL::uuid AS mission_id WHERE num_nulls($1, $2, $3) < 0

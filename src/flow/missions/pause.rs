@@ -55,7 +55,7 @@ fn pause_whole(
         if p_whole != Some(true) {
             return db::answer(|db| unless_refused(|| pause(db, mission_id, reason, None, now)));
         }
-        db::answer(|db| {
+        let pause_all = |db: &Db| {
             // Before any row: a change of limits is over by now, or waits for this transaction.
             lock_against_rule_change();
             let mut answer = None;
@@ -67,7 +67,8 @@ fn pause_whole(
                 }
             }
             answer.unwrap_or_else(|| unknown_mission(mission_id))
-        })
+        };
+        db::answer(|db| unless_refused(|| pause_all(db)))
     })
 }
 
@@ -151,10 +152,8 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
         let mission_id = required("p_mission", p_mission);
         let now = clock::now();
         let resume_all = |db: &Db| {
-            gate::pass_alone(mission_id);
             lock_against_rule_change();
-            let mut inner: Vec<Uuid> = Vec::new();
-            db.run(&PAUSED_WITH, &[mission_id.into()]).each(|row| inner.push(row.only()));
+            let inner = pass_with_inner(db, mission_id);
             // All of them before what follows from it: that locks missions further out.
             let mut ended = EndedSteps::default();
             for mission in inner {
@@ -168,6 +167,32 @@ fn fn_mission_resume(p_mission: Option<Uuid>) -> Jsonb {
         };
         db::answer(|db| unless_refused(|| resume_all(db)))
     })
+}
+
+/// Passes the gates of the missions that were paused with this one, the deepest first, as everybody does, and then its own. No
+/// pause of the whole is under way from then on; one that has come in between has paused more, which are passed before it, too.
+fn pass_with_inner(db: &Db, mission_id: Uuid) -> Vec<Uuid> {
+    let paused_with = || {
+        let mut inner: Vec<Uuid> = Vec::new();
+        db.run(&PAUSED_WITH, &[mission_id.into()]).each(|row| inner.push(row.only()));
+        inner
+    };
+    let mut passed: Vec<Uuid> = Vec::new();
+    loop {
+        let inner = paused_with();
+        for mission in &inner {
+            if !passed.contains(mission) {
+                gate::pass_alone(*mission);
+                passed.push(*mission);
+            }
+        }
+        let has_passed = gate::has_passed_alone(mission_id);
+        let inner = paused_with();
+        if !has_passed || inner.iter().all(|mission| passed.contains(mission)) {
+            return inner;
+        }
+        gate::step_back(mission_id);
+    }
 }
 
 /// Lets a mission go on. The ends of steps of other missions that follow from it are left to the caller.

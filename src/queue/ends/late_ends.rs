@@ -9,6 +9,7 @@ use crate::db::{self, Budget, Db, Rows, statements};
 use crate::json::Jsonb;
 use crate::queue::storage::marks::wake_all_at_commit;
 use crate::room::{Next, Outcome};
+use crate::server;
 use agentq_core::context::Context;
 use pgrx::Uuid;
 use pgrx::prelude::*;
@@ -77,8 +78,12 @@ impl Left {
     }
 }
 
-/// Where no engine runs, claims do what `tend` does, once a second in each session.
+/// Where no engine runs, claims do what `tend` does, once a second in each session. A transaction that keeps one snapshot may
+/// meet an end that somebody has told since, and leaves them all.
 pub fn tend_when_due(now: Micros) {
+    if server::has_fixed_snapshot() {
+        return;
+    }
     if (0..CLAIMS_EVERY_US).contains(&(now - TENDED.replace(now))) {
         return;
     }

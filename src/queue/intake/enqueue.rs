@@ -152,9 +152,11 @@ fn earlier(db: &Db, unique: &Option<Unique>, job: &NewJob<'_>, key: &str, now: M
         if let Some(changed) = unique.change(db, id, job.payload, now) {
             return Some(changed);
         }
-        // Held, or finished a moment ago: then the key is free.
+        // Held, or finished a moment ago: then the key is free. Or somebody has just moved it from one place to another: then
+        // it can be changed where it is now.
         let state = answer::state_of(db, id).and_then(|state| JobState::parse(&state));
-        if state.is_some_and(|state| !state.is_finished()) {
+        let has_moved = state.is_some_and(JobState::is_at_rest) && unique.may_change(db, id);
+        if state.is_some_and(|state| !state.is_finished()) && !has_moved {
             return Some(duplicate);
         }
     }

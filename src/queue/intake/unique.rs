@@ -79,6 +79,11 @@ impl Unique {
             "until": until})))
     }
 
+    /// Whether it changes an earlier job that rests.
+    pub fn may_change(&self, db: &Db, job_id: Uuid) -> bool {
+        !matches!(self, Unique::Throttle(_)) && !reconcile::is_parked(db, job_id)
+    }
+
     /// Changes the earlier job, if nobody holds it, and answers with what it did. None: it cannot change the job, or
     /// that has finished meanwhile.
     pub fn change(&self, db: &Db, job_id: Uuid, payload: Jsonb, now: Micros) -> Option<Jsonb> {
@@ -97,7 +102,7 @@ impl Unique {
                 "debounced"
             }
         };
-        if reconcile::is_parked(db, job_id) {
+        if !self.may_change(db, job_id) {
             return None;
         }
         // A worker's job is not touched, nor its lease: who has enqueued may leave the transaction open.
