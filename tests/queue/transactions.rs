@@ -273,8 +273,14 @@ fn a_claim_that_keeps_a_snapshot_leaves_ends_to_others() {
     s.run(&format!(
         "INSERT INTO agentq_internal.job_end_due (end_id, hook, about, job_id, state) VALUES (gen_random_uuid(), 'nobody', 'x', '{job}', 'succeeded')"
     ));
-    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM agentq.queue");
+    // Its snapshot is from before it waits, and the end is told meanwhile.
+    old.run("SET default_transaction_isolation = 'repeatable read'");
+    let claiming = std::thread::spawn(move || {
+        old.text("SELECT agentq.fn_job_claim('bob')->>'job_id' FROM (SELECT pg_sleep(1) OFFSET 0) waited WHERE pg_sleep IS NOT NULL")
+    });
+    eventually("it waits", || {
+        s.count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 1
+    });
     s.run("DELETE FROM agentq_internal.job_end_due");
-    assert_eq!(old.claim("bob")["job_id"], job.as_str());
-    old.run("COMMIT");
+    assert_eq!(claiming.join().expect("no error"), job);
 }
