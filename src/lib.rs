@@ -35,6 +35,7 @@ static ROOMS: &[&Room] = &[&base::ROOM, &events::ROOM, &queue::ROOM, &flow::ROOM
 #[pg_guard]
 #[allow(non_snake_case, reason = "the server looks for this name")]
 pub extern "C-unwind" fn _PG_init() {
+    base::guard::must_be_in_time();
     keep_backtraces_in();
     room::open_all(ROOMS);
     if server::is_preloading() {

@@ -21,16 +21,25 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/base/levels.sql", name = "base_levels", requires = ["base_config"]);
 extension_sql_file!("../sql/base/grant.sql", name = "base_grant", requires = ["base_levels", fn_bounded]);
-extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["base_grant"]);
+extension_sql_file!("../sql/base/grant_trigger.sql", name = "base_grant_trigger", requires = ["base_grant"]);
+extension_sql_file!("../sql/base/identity.sql", name = "base_identity", requires = ["base_grant_trigger"]);
+extension_sql_file!("../sql/base/access.sql", name = "base_access", requires = ["base_identity"]);
 extension_sql_file!(
     "../sql/base/functions.sql",
     name = "base_functions",
     requires = [
         "base_access",
         fn_bounded,
+        fn_act_as,
+        fn_actor,
         fn_clock_now,
         fn_node_of,
+        fn_role_that_sees,
+        fn_token_issue,
+        fn_token_list,
+        fn_token_revoke,
         fn_version,
+        fn_whoami,
         fn_config_accepts,
         fn_config_defaults,
         fn_config_get,

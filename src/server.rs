@@ -132,6 +132,13 @@ pub fn current_role() -> pg_sys::Oid {
     unsafe { pg_sys::GetUserId() }
 }
 
+/// The role whose rights are in force outside of functions that run with those of their owner: the one that opened the
+/// session, or that SET ROLE has named.
+pub fn outer_role() -> pg_sys::Oid {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::GetOuterUserId() }
+}
+
 /// The role that opened the session.
 pub fn session_role() -> pg_sys::Oid {
     // SAFETY: a plain variable of the server's.
@@ -143,6 +150,25 @@ pub fn role_id(name: &str) -> Option<pg_sys::Oid> {
     let name = CString::new(name).ok()?;
     // SAFETY: looks the name up.
     Some(unsafe { pg_sys::get_role_oid(name.as_ptr(), true) }).filter(|id| *id != pg_sys::InvalidOid)
+}
+
+/// Whether a role with this id exists.
+pub fn has_role(id: pg_sys::Oid) -> bool {
+    let (key, none) = (pg_sys::Datum::from(id), pg_sys::Datum::from(0));
+    // SAFETY: looks an id up among the server's roles.
+    unsafe { pg_sys::SearchSysCacheExists(pg_sys::SysCacheIdentifier::AUTHOID as i32, key, none, none, none) }
+}
+
+/// Whether a transaction is open. While the server starts a session, none is.
+pub fn is_in_transaction() -> bool {
+    // SAFETY: reads the state of the transaction.
+    unsafe { pg_sys::IsTransactionState() }
+}
+
+/// Whether this process helps with a statement that another one has begun.
+pub fn is_parallel_worker() -> bool {
+    // SAFETY: a plain variable of the server's.
+    unsafe { pg_sys::ParallelWorkerNumber >= 0 }
 }
 
 /// The name of a role that exists.

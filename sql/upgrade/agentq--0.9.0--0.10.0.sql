@@ -1,5 +1,52 @@
 -- From 0.9.0 to 0.10.0: only what changes. What is whole and new is included from its file.
 
+-- Who acts: levels that propose or act for others, and tokens.
+ALTER TABLE agentq.access_rule DROP CONSTRAINT access_rule_level_check,
+    ADD CONSTRAINT access_rule_level_check CHECK (level IN ('producer', 'proposer', 'worker', 'operator', 'reader', 'delegate'));
+ALTER TABLE agentq.access_grant DROP CONSTRAINT access_grant_level_check,
+    ADD CONSTRAINT access_grant_level_check CHECK (level IN ('producer', 'proposer', 'worker', 'operator', 'reader', 'delegate'));
+COMMENT ON COLUMN agentq.access_rule.level IS 'producer, proposer, worker, operator, reader or delegate.';
+-- include: sql/base/identity.sql
+CREATE FUNCTION agentq.fn_act_as(p_token text) RETURNS jsonb
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_act_as_wrapper';
+COMMENT ON FUNCTION agentq.fn_act_as IS 'Says for whom this transaction acts, by a token: what is called in it afterwards is done by the role of the token, and only if that may. For logins with the level delegate.';
+CREATE FUNCTION agentq.fn_whoami() RETURNS jsonb
+STRICT
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_whoami_wrapper';
+COMMENT ON FUNCTION agentq.fn_whoami IS 'Who acts in this transaction, with whose rights and levels, and by which token.';
+CREATE FUNCTION agentq.fn_token_issue(p_kind text, p_options jsonb DEFAULT NULL) RETURNS jsonb
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_token_issue_wrapper';
+COMMENT ON FUNCTION agentq.fn_token_issue IS 'Issues a token of the kind console, api or mcp, with which others can act for your role. It is in this answer alone.';
+CREATE FUNCTION agentq.fn_token_revoke(p_token_id uuid, p_reason text DEFAULT NULL) RETURNS jsonb
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_token_revoke_wrapper';
+COMMENT ON FUNCTION agentq.fn_token_revoke IS 'Ends a token of your role, and those that were issued with it; operators end any.';
+CREATE FUNCTION agentq.fn_token_list(p_options jsonb DEFAULT NULL) RETURNS jsonb
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_token_list_wrapper';
+COMMENT ON FUNCTION agentq.fn_token_list IS 'The tokens of your role, the newest first; operators see all. Options: ended, after, limit.';
+CREATE FUNCTION agentq_internal.fn_actor() RETURNS text
+STABLE STRICT
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_actor_wrapper';
+COMMENT ON FUNCTION agentq_internal.fn_actor IS 'Who acts, by name.';
+CREATE FUNCTION agentq_internal.fn_role_that_sees() RETURNS oid
+STABLE STRICT
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'fn_role_that_sees_wrapper';
+COMMENT ON FUNCTION agentq_internal.fn_role_that_sees IS 'The role that decides what the caller sees. NULL: nobody''s.';
+SELECT agentq_internal.fn_access_allow('EXECUTE', '{producer, proposer, worker, reader, operator}', '{fn_whoami, fn_token_issue, fn_token_revoke, fn_token_list}');
+SELECT agentq_internal.fn_access_allow('EXECUTE', '{delegate}', '{fn_act_as}');
+
 ALTER TABLE agentq_internal.job_lease
     ADD COLUMN lease_seconds integer,
     ADD COLUMN heartbeat_at timestamptz,
@@ -249,24 +296,6 @@ SELECT agentq_internal.fn_access_allow('EXECUTE', '{reader, operator}', '{fn_run
 SELECT agentq_internal.fn_access_allow('SELECT', '{reader, operator}', '{v_event_consumer}');
 
 -- A level that may propose, and start nothing by itself.
-ALTER TABLE agentq.access_rule DROP CONSTRAINT access_rule_level_check,
-    ADD CONSTRAINT access_rule_level_check CHECK (level IN ('producer', 'proposer', 'worker', 'operator', 'reader'));
-ALTER TABLE agentq.access_grant DROP CONSTRAINT access_grant_level_check,
-    ADD CONSTRAINT access_grant_level_check CHECK (level IN ('producer', 'proposer', 'worker', 'operator', 'reader'));
-COMMENT ON COLUMN agentq.access_rule.level IS 'producer, proposer, worker, operator or reader.';
-COMMENT ON FUNCTION agentq.fn_access_grant(text, text) IS 'Gives a role one of the levels producer, proposer, worker, operator or reader.';
-CREATE OR REPLACE FUNCTION agentq_internal.fn_access_check(p_role text, p_level text) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF p_level IS NULL OR NOT EXISTS (SELECT FROM agentq.access_rule WHERE level = p_level) THEN
-        RAISE EXCEPTION 'access level "%" is not known', coalesce(p_level, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Use one of: producer, proposer, worker, operator, reader.';
-    END IF;
-    IF p_role IS NULL OR NOT EXISTS (SELECT FROM pg_roles WHERE rolname = p_role) THEN
-        RAISE EXCEPTION 'there is no role "%"', coalesce(p_role, 'NULL')
-            USING ERRCODE = 'undefined_object', HINT = 'Create it first: CREATE ROLE …; a level cannot be given to PUBLIC.';
-    END IF;
-END $$;
 SELECT agentq_internal.fn_access_allow('EXECUTE', '{proposer}', '{fn_clock_now, fn_version, fn_proposal_create, fn_proposal_gate,
     fn_proposal_is_auto_approvable, fn_template_step_kinds, fn_proposal_get, fn_mission_get, fn_mission_wait, fn_mission_explain,
     fn_mission_graph}');
@@ -299,22 +328,6 @@ COMMENT ON FUNCTION agentq_internal.fn_bounded IS 'Refuses an argument of a func
 -- include: sql/engine/chore_set.sql
 
 -- Nobody reads tokens.
-CREATE OR REPLACE FUNCTION agentq_internal.fn_access_targets(p_level text) RETURNS TABLE (privilege text, target text) LANGUAGE sql STABLE
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT r.privilege, 'FUNCTION ' || p.oid::regprocedure
-    FROM agentq.access_rule r
-    JOIN pg_proc p ON p.proname = r.object AND p.pronamespace IN ('agentq'::regnamespace, 'agentq_internal'::regnamespace)
-    WHERE r.level = p_level AND r.privilege = 'EXECUTE'
-    UNION ALL
-    SELECT CASE WHEN r.privilege = 'SELECT' AND c.has_tokens THEN format('SELECT (%s)', c.columns) ELSE r.privilege END,
-           'TABLE ' || format('agentq.%I', r.object)
-    FROM agentq.access_rule r
-    CROSS JOIN LATERAL (
-        SELECT bool_or(a.attname IN ('token', 'lease_token')) AS has_tokens,
-               string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attname NOT IN ('token', 'lease_token')) AS columns
-        FROM pg_attribute a WHERE a.attrelid = to_regclass(format('agentq.%I', r.object)) AND a.attnum > 0 AND NOT a.attisdropped) c
-    WHERE r.level = p_level AND r.privilege <> 'EXECUTE'
-$$;
 DO $$
 DECLARE
     v_role record;

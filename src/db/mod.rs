@@ -16,7 +16,7 @@ mod walk;
 
 pub use in_line::lock_all;
 pub use parts::{Caught, attempt, caught, leaving_what_changed, nothing_if_changed, worth_keeping};
-pub use rights::{act_as, answer_as_owner, is_acting, session_user};
+pub use rights::{act_as, acting_for, answer_as_owner, as_owner};
 pub use rows::Rows;
 pub use settings::{set_for_transaction, set_locally, with_own_names, with_setting};
 pub use statement::Statement;
@@ -51,6 +51,12 @@ impl Db {
     pub fn run(&self, statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
         memory::must_not_be_short();
         plan::run(statement, args)
+    }
+
+    /// Runs a statement that only reads, on what is committed at this moment, also in a transaction that keeps one snapshot.
+    pub fn read_latest(&self, statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
+        memory::must_not_be_short();
+        plan::read_latest(statement, args)
     }
 
     /// Tells the listeners of a channel, when this transaction commits.

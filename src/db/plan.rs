@@ -38,6 +38,11 @@ pub fn run(statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
     planned(statement, args, execute)
 }
 
+/// Runs a statement that only reads on the latest snapshot, whatever the transaction keeps. Connected only.
+pub fn read_latest(statement: &Statement, args: &[DatumWithOid<'_>]) -> Rows {
+    planned(statement, args, execute_on_latest)
+}
+
 /// Opens a cursor for a statement on a fresh snapshot. Connected only.
 pub fn open(statement: &Statement, args: &[DatumWithOid<'_>]) -> (pg_sys::Portal, Rc<Plan>) {
     planned(statement, args, |plan, args| (open_cursor(plan, args), Rc::clone(plan)))
@@ -144,6 +149,26 @@ fn execute(plan: &Rc<Plan>, args: &[DatumWithOid<'_>]) -> Rows {
         pg_sys::SPI_tuptable = std::ptr::null_mut();
         let code = pg_sys::SPI_execute_plan(plan.plan, values.as_mut_ptr(), nulls.as_mut_ptr(), false, 0);
         assert!(code >= 0, "SPI_execute_plan answered {code} to {}", plan.name);
+        Rows::new(pg_sys::SPI_tuptable, Rc::clone(plan))
+    }
+}
+
+fn execute_on_latest(plan: &Rc<Plan>, args: &[DatumWithOid<'_>]) -> Rows {
+    let (mut values, nulls) = values(args);
+    // SAFETY: as in `execute`; the server registers the snapshot for as long as it runs the plan.
+    unsafe {
+        pg_sys::SPI_tuptable = std::ptr::null_mut();
+        let code = pg_sys::SPI_execute_snapshot(
+            plan.plan,
+            values.as_mut_ptr(),
+            nulls.as_ptr(),
+            pg_sys::GetLatestSnapshot(),
+            std::ptr::null_mut(),
+            true,
+            false,
+            0,
+        );
+        assert!(code >= 0, "SPI_execute_snapshot answered {code} to {}", plan.name);
         Rows::new(pg_sys::SPI_tuptable, Rc::clone(plan))
     }
 }

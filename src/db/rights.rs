@@ -2,7 +2,6 @@
 
 use super::{Db, connect, statements};
 use crate::json::Jsonb;
-use crate::server;
 use pgrx::pg_sys;
 use std::cell::Cell;
 
@@ -15,20 +14,20 @@ pub fn act_as(role: Option<pg_sys::Oid>) {
     ACTING.set(role);
 }
 
-/// Whether this session of the engine's acts for somebody.
-pub fn is_acting() -> bool {
-    ACTING.get().is_some()
-}
-
-/// The role that opened the session: who acts, whatever the function's own rights are. While a handler runs, this is
-/// the role of the handler: the session is that of a superuser, who would else seem to do all that the handler does.
-pub fn session_user() -> String {
-    server::role_name(ACTING.get().unwrap_or_else(server::session_role))
+/// The role for which this session of the engine's acts: while a handler runs, that of the handler. The session is that of a
+/// superuser, who would else seem to do all that the handler does.
+pub fn acting_for() -> Option<pg_sys::Oid> {
+    ACTING.get()
 }
 
 /// Runs `work` with the rights of the extension's owner, for a function that has those of its caller, and hands its answer
 /// out of the connection.
 pub fn answer_as_owner(work: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
+    as_owner(|db| work(db).beyond_connection())
+}
+
+/// Runs `work` with the rights of the extension's owner. What it returns must not point into rows.
+pub fn as_owner<R>(work: impl FnOnce(&Db) -> R) -> R {
     connect(|db| {
         let owner: pg_sys::Oid = db.run(&EXTENSION_OWNER, &[]).only();
         // SAFETY: the rights are put back below; after an error the abort of the transaction, or
@@ -37,9 +36,9 @@ pub fn answer_as_owner(work: impl FnOnce(&Db) -> Jsonb) -> Jsonb {
             let (mut user, mut context) = (pg_sys::InvalidOid, 0);
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
             pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
-            let answer = work(db).beyond_connection();
+            let result = work(db);
             pg_sys::SetUserIdAndSecContext(user, context);
-            answer
+            result
         }
     })
 }

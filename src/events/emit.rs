@@ -33,6 +33,11 @@ pub fn emit(db: &Db, kind: &str, subject: &str, payload: Value, now: Micros) {
     wake::note(db);
 }
 
+/// Writes down what a room below has to say to those who will ask who did what.
+pub fn audit(db: &Db, kind: &str, (what, id): (&str, &str), payload: Value, now: Micros) {
+    Event::new(kind, id, payload).audit().target(what, id).emit(db, now);
+}
+
 /// An event with more than a kind, a subject and a payload.
 pub struct Event<'a> {
     kind: &'a str,

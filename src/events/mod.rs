@@ -18,7 +18,12 @@ mod wake;
 
 pub use emit::{Event, emit, emit_given};
 
+use crate::base::audit;
 use crate::room::Room;
 
 pub static ROOM: Room =
-    Room { settings: settings::KEYS, chores: chores::CHORES, at_end: &[wake::at_end], ..Room::EMPTY };
+    Room { settings: settings::KEYS, chores: chores::CHORES, at_end: &[wake::at_end], init, ..Room::EMPTY };
+
+fn init() {
+    audit::told_by(emit::audit);
+}

@@ -4,6 +4,7 @@
 //! audit event: all in one transaction. A key that nobody has set holds its default, as version 0.
 
 use super::{audit, hook, paths};
+use crate::base::actor::role_in_force;
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::roles::check_lendable;
@@ -11,7 +12,7 @@ use crate::db::{self, Db, statements};
 use crate::error::{OrRaise, raise, required};
 use crate::flow::missions;
 use crate::json::Jsonb;
-use crate::server::{self, role_id, role_name};
+use crate::server::{role_id, role_name};
 use agentq_core::context::Context;
 use agentq_core::error::shown;
 use agentq_core::jsonb::{self, Container, Item};
@@ -71,7 +72,7 @@ fn fn_policy_set(p_key: Option<&str>, p_value: Option<Jsonb>, p_reason: default!
     let key = input::name("p_key", required("p_key", p_key), input::LONGEST_NAME).or_raise();
     let given = required("p_value", p_value);
     let value = given.parse("p_value").or_raise();
-    let caller = server::current_role();
+    let caller = role_in_force();
     db::answer_as_owner(|db| {
         examine(key, given.item()).or_raise();
         let value =

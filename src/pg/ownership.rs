@@ -23,3 +23,28 @@ pub fn owns_extension(extension: pg_sys::Oid) -> bool {
         return pg_sys::object_ownercheck(pg_sys::ExtensionRelationId, extension, pg_sys::GetUserId());
     }
 }
+
+/// Whether a role owns a function, or has the rights of the role that does. A superuser does.
+pub fn owns_function(role: pg_sys::Oid, function: pg_sys::Oid) -> bool {
+    // SAFETY: looks ids up in the catalog.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return pg_sys::pg_proc_ownercheck(function, role);
+        #[cfg(not(feature = "pg15"))]
+        return pg_sys::object_ownercheck(pg_sys::ProcedureRelationId, function, role);
+    }
+}
+
+/// Whether a role may call a function.
+pub fn may_execute(role: pg_sys::Oid, function: pg_sys::Oid) -> bool {
+    let mode = pg_sys::AclMode::from(pg_sys::ACL_EXECUTE);
+    // SAFETY: looks ids up in the catalog.
+    let result = unsafe {
+        #[cfg(feature = "pg15")]
+        let result = pg_sys::pg_proc_aclcheck(function, role, mode);
+        #[cfg(not(feature = "pg15"))]
+        let result = pg_sys::object_aclcheck(pg_sys::ProcedureRelationId, function, role, mode);
+        result
+    };
+    result == pg_sys::AclResult::ACLCHECK_OK
+}

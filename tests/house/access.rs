@@ -117,6 +117,11 @@ pub fn calls() -> Vec<(String, &'static [&'static str])> {
         ("fn_clock_now()", &LEVELS),
         ("fn_node_of(NONE)", &LEVELS),
         ("fn_version()", &LEVELS),
+        ("fn_act_as(NULL)", &[]),
+        ("fn_whoami()", &LEVELS),
+        ("fn_token_issue('api')", &LEVELS),
+        ("fn_token_revoke(NONE)", &LEVELS),
+        ("fn_token_list()", &LEVELS),
         ("fn_access_grant('postgres', 'reader')", &[]),
         ("fn_access_revoke('postgres', 'reader')", &[]),
         // The flow room: steps, actions, signals.
@@ -152,6 +157,9 @@ pub fn internal_calls() -> Vec<(String, &'static [&'static str])> {
     let (nobody, read): (&[_], &[_]) = (&[], &["reader", "operator"]);
     [
         ("fn_sees_all_jobs()", nobody),
+        ("fn_actor()", nobody),
+        ("fn_is_preloaded()", nobody),
+        ("fn_role_that_sees()", nobody),
         ("fn_sees_job(NULL)", nobody),
         ("fn_error_class_defaults()", nobody),
         ("fn_limit_rule_of('a')", read),

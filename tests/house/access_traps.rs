@@ -392,6 +392,12 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     effects(&mut c);
     c.call("fn_job_purge('0 days')", "purged");
 
+    // Who acts for others has a door of its own.
+    let (path, mut console) = (c.s.text("SHOW search_path"), with_levels(&db, "console", &["delegate"]).1);
+    console.run(&format!("SET search_path = {path}"));
+    assert_eq!(console.call("fn_act_as('agq_x')")["code"], "unknown_token");
+    c.called.extend(["fn_act_as".to_owned()]);
+
     assert_eq!(log(&db), Vec::<String>::new(), "traps that were sprung, and as whom");
     let read = [
         "fn_config_get",

@@ -54,10 +54,13 @@ impl World {
         let of = |part: &str| function.contains(part);
         let value = match name {
             // What says the same as another, or would make the call wait.
+            "p_token" if of("fn_act_as") => "agq_unknown",
             "p_lease_token" | "p_token" | "p_scope_id" | "p_for" | "p_mission_id" | "p_run_id" | "p_version"
             | "p_status" | "p_current_job_id" | "p_remaining" | "p_timeout" => return None,
             "p_from" if of("replay") => return None,
             "p_dead_letter_id" if of("redrive") => return None,
+            "p_token_id" => "00000000-0000-0000-0000-000000000000",
+            "p_kind" if of("fn_token") => "api",
             "p_job_id" => &self.job,
             "p_mission" => &self.mission,
             "p_proposal_id" => &self.proposal,

@@ -12,6 +12,7 @@ mod errors;
 mod every_call;
 mod filled;
 mod headers;
+mod identity;
 mod imports;
 mod lifecycle;
 mod names;

@@ -80,7 +80,7 @@ pub fn hash(value: Item<'_>) -> String {
     hex(&hasher.0.finalize())
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

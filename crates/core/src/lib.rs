@@ -3,6 +3,7 @@
 //! Everything here is typed in and typed out, so that it is tested natively; the extension asks
 //! these modules what to do and then does it with SQL.
 
+pub mod access;
 pub mod admission;
 pub mod backoff;
 pub mod bounds;

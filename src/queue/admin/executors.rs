@@ -1,5 +1,6 @@
 //! Signs of life of the executors.
 
+use crate::base::actor;
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, Micros, timestamp};
 use crate::base::settings::{HEARTBEAT_ENABLED, Settings};
@@ -86,7 +87,7 @@ fn fn_queue_stale_check(p_threshold_seconds: default!(Option<i32>, "NULL")) -> J
         .or_raise()
     }
     let now = timestamp(clock::now());
-    db::answer(|db| db.run(&STALE_CHECK, &[threshold.into(), now.into()]).only())
+    actor::answer(|db| db.run(&STALE_CHECK, &[threshold.into(), now.into()]).only())
 }
 
 /// Classes the executors by their last sign of life, tells of every change as an event, and, where that is switched on,

@@ -1,5 +1,6 @@
 //! Handlers: kinds of jobs that the server runs itself, as SQL, with the rights of a role.
 
+use crate::base::actor::role_in_force;
 use crate::base::bounds::bounded;
 use crate::base::clock::{self, timestamp};
 use crate::base::roles::check_lendable;
@@ -60,7 +61,7 @@ fn fn_handler_register(
     bounded!(fn_handler_register: p_job_kind, p_sql, p_role, p_options);
     let kind = input::name("p_job_kind", required("p_job_kind", p_job_kind), input::LONGEST_NAME).or_raise();
     let sql = input::name("p_sql", required("p_sql", p_sql), LONGEST_SQL).or_raise();
-    let caller = server::current_role();
+    let caller = role_in_force();
     let caller_name = server::role_name(caller);
     let role = p_role.unwrap_or(&caller_name);
     check_lendable(role, caller);

@@ -16,6 +16,7 @@ const CHECKPOINT: Bound = Setting(CHECKPOINT_SETTING);
 pub const TABLE: &[Row] = &[
     ("fn_access_grant", &[("p_role", A_NAME), ("p_level", A_NAME)]),
     ("fn_access_revoke", &[("p_role", A_NAME), ("p_level", A_NAME)]),
+    ("fn_act_as", &[("p_token", A_NAME)]),
     (
         "fn_action_begin",
         &[
@@ -253,4 +254,7 @@ pub const TABLE: &[Row] = &[
         ],
     ),
     ("fn_template_step_kinds", &[("p_template", Document(DOCUMENT))]),
+    ("fn_token_issue", &[("p_kind", A_NAME), ("p_options", Document(OPTIONS))]),
+    ("fn_token_list", &[("p_options", Document(OPTIONS))]),
+    ("fn_token_revoke", &[("p_reason", CUT)]),
 ];
