@@ -118,7 +118,8 @@ fn pg_upgrade_loses_nothing_and_what_was_going_on_goes_on() {
         last = key;
     }
     for kind in ["pay", "in order", "fair"] {
-        let claim = expect(&mut s, "claimed", &format!("fn_job_claim('eve', '{kind}')"));
+        // The next step comes with the end of the one before it, or a moment later by the engine.
+        let claim = expect(&mut s, "claimed", &format!("fn_job_claim('eve', '{kind}', p_wait => '30 s')"));
         expect(&mut s, "succeeded", &format!("fn_job_ack('{}', 'eve')", id(&claim)));
     }
     eventually("the mission has ended", || s.count("agentq.mission WHERE status = 'succeeded'") == 1);
