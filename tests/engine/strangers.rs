@@ -170,7 +170,10 @@ fn hold(db: &Database<'_>, held: &Held) -> Vec<Session> {
         vec![format!("fn_policy_set('auto_approve', '{policy}')"), format!("fn_policy_set('reaction_matrix', '{pattern}')")],
         vec!["fn_engine_chore_set('expire', p_every_seconds => 7)".to_owned(), "fn_engine_chore_set('reap_leases', p_every_seconds => 1)".to_owned()],
         vec!["fn_effect_operation_set('held', '{\"produces\": [\"held.done\"]}')".to_owned()],
-        vec!["fn_access_grant('pg_monitor', 'reader')".to_owned()],
+        vec![
+            "fn_access_grant('pg_monitor', 'reader')".to_owned(),
+            "fn_token_issue('api', '{\"role\": \"pg_monitor\"}')".to_owned(),
+        ],
     ];
     groups.iter().map(|calls| holding(db, calls)).collect()
 }

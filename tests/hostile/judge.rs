@@ -8,8 +8,9 @@ use postgres::error::DbError;
 /// functions that do not exist, and of what is larger than it allows.
 const DOCUMENTED: [&str; 8] = ["22023", "22004", "P0002", "55000", "0A000", "23505", "42704", "40001"];
 const OF_THE_SERVER: [&str; 3] = ["22", "42883", "54"];
-/// What only the owner may call is part of the engine: it may also name tables that are not there.
-const FOR_THE_OWNER: [&str; 4] = ["22", "42", "54", "23"];
+/// What only the owner may call is part of the engine: it may also name tables that are not there, and give up on a lock, as the
+/// engine does.
+const FOR_THE_OWNER: [&str; 5] = ["22", "42", "54", "23", "55P03"];
 /// These come from agentq itself, which says what to do.
 const WITH_HINT: [&str; 2] = ["22023", "P0002"];
 
