@@ -109,14 +109,16 @@ impl Acting {
     /// Raises an error if the token does not hold any more. Whether its scopes have this function.
     pub fn must_allow(&self, function: Option<&str>) -> bool {
         let now = clock::real_now();
-        let (state, in_scope) = db::as_owner(|db| {
+        let look = |db: &Db| {
             let args = [self.token_id.into(), timestamp(now).into(), "EXECUTE".into(), function.into()];
             let token = db.read_latest(&TOKEN_STATE, &args);
             if token.is_empty() {
                 return (Some("unknown_token"), false);
             }
             (state(&token), token.must("in_scope"))
-        });
+        };
+        // The guard stands outside of all functions, where the caller's names are in force.
+        let (state, in_scope) = db::with_own_names(|| db::as_owner(look));
         if let Some(code) = state.or_else(|| unfit(self.role)) {
             raise(
                 PgSqlErrorCode::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,

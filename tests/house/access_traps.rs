@@ -397,6 +397,12 @@ fn nothing_of_the_callers_own_runs_inside_the_functions() {
     console.run(&format!("SET search_path = {path}"));
     assert_eq!(console.call("fn_act_as('agq_x')")["code"], "unknown_token");
     c.called.extend(["fn_act_as".to_owned()]);
+    let token = with_levels(&db, "acted for", &["producer"]).1.call("fn_token_issue('api')");
+    console.run("BEGIN");
+    assert_eq!(console.call(&format!("fn_act_as({})", token["token"]).replace('"', "'"))["code"], "acting");
+    assert_eq!(console.call("fn_job_enqueue('trapped')")["code"], "enqueued");
+    assert_eq!(console.call("fn_whoami()")["code"], "known");
+    console.run("ROLLBACK");
 
     assert_eq!(log(&db), Vec::<String>::new(), "traps that were sprung, and as whom");
     let read = [
